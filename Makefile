@@ -46,7 +46,7 @@ stills: $(READY_TEST)  ## retake the still pictures of the explorers (requires C
 workbook: $(READY)  ## write your workbook without opening it (overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
-results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
+results: $(READY_TEST)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py
 
 bench: $(READY_TEST)  ## measure speed on this machine (some parts: make bench PARTS="training gpt")
@@ -56,7 +56,7 @@ site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into
 	$(BIN)/python tools/build_site.py
 
 site-open: $(READY)  ## open site/ on a local web server
-	$(BIN)/python tools/build_site.py --open
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'

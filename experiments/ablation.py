@@ -1,7 +1,6 @@
 """Train the six models of chapter 18, cut by cut, and four more as controls."""
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_runs import SEEDS, fit_language_model, main
+from training_runs import SEEDS, Unmeasured, fit_language_model, main
 
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT, initialize_gpt
 from course_lib.positions import LearnedPositionalEmbedding
-from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
+from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.trainer.results import Entry, record_of
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -130,16 +129,12 @@ def val_loss(model: nn.Module, ids: Tensor) -> float:
     return total / len(windows)
 
 
-class Ablated(LanguageModel):
-    """Train any model of an ablation as chapter 19 trains its GPT."""
+class Ablated(Unmeasured):
+    """Train any model of an ablation as chapter 19 trains its GPT, and measure second halves."""
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         """Compute the mean loss of all predictions."""
         return loss_of(model, *batch)
-
-    def is_measured(self, step: int) -> bool:
-        """Never measure: ``val_loss`` does so after the last step, on second halves."""
-        return False
 
 
 def train_one(run: Entry, models: dict[str, Callable[[int], nn.Module]] = MODELS) -> Entry:
@@ -151,4 +146,4 @@ def train_one(run: Entry, models: dict[str, Callable[[int], nn.Module]] = MODELS
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("ablation"), RUNS, train_one))
+    main(__doc__, record_of("ablation"), RUNS, train_one)

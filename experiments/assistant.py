@@ -4,23 +4,21 @@ The functions are those of the chapter: the cells of the notebook whose ids are 
 """
 
 import json
-import platform
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
+from operator import contains
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-from training_runs import SEEDS, main
+from training_runs import SEEDS, computer, main
 
 from course_lib import assistant
 from course_lib.gpt import GPT, sample
-from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.results import Entry, record_of
 
 CHAPTER = Path(__file__).parents[1] / "notebooks/23_assistant.ipynb"
@@ -73,7 +71,7 @@ def base(seed: int) -> Entry:
 
 
 def on_demonstrations(
-    seed: int, *, masked: bool, guesses: float, wrong_by: Sequence[int] = (-10, -1, 1, 10)
+    seed: int, *, masked: bool, guesses: float = 0.5, wrong_by: Sequence[int] = (-10, -1, 1, 10)
 ) -> Entry:
     """Fine-tune on demonstrations, with or without the loss mask."""
     c = chapter()
@@ -174,16 +172,15 @@ def spread(model: GPT, reference: GPT, ids: torch.Tensor) -> dict[str, float]:
     }
 
 
-def by_draw(model: GPT, pairs: list[tuple[int, int]], draws: int = DRAWS) -> list[list[str]]:
+def by_draw(model: GPT, pairs: list[tuple[int, int]]) -> list[list[str]]:
     """Draw answers to sums several times."""
     c, generator = chapter(), torch.Generator().manual_seed(1)
-    return [c["read_answers"](c["draw_answers"](model, pairs, generator)) for _ in range(draws)]
+    return [c["read_answers"](c["draw_answers"](model, pairs, generator)) for _ in range(DRAWS)]
 
 
-def accuracies(model: GPT, pairs: list[tuple[int, int]]) -> list[float]:
+def accuracies(drawn: list[list[str]], pairs: list[tuple[int, int]]) -> list[float]:
     """Return the accuracy of each of several draws."""
     right = [chapter()["in_words"](sum(pair)) for pair in pairs]
-    drawn = by_draw(model, pairs)
     return [round(fmean(map(str.__eq__, right, texts)), 3) for texts in drawn]
 
 
@@ -202,35 +199,31 @@ def votes(model: GPT) -> dict[str, list[float]]:
     The draws are also from training sums, and from the model at half the temperature.
     """
     c = chapter()
-    drawn = by_draw(model, c["TEST"])
-    right = [c["in_words"](sum(pair)) for pair in c["TEST"]]
-    found: dict[str, list[float]] = {"best": [], "majority": []}
-    found["each"] = [round(fmean(map(str.__eq__, right, texts)), 3) for texts in drawn]
-    found["sharper"] = accuracies(at_half_temperature(model), c["TEST"])
-    found["on training sums"] = accuracies(model, random.Random(1).sample(c["TRAIN"], len(right)))
-    for n in (1, 2, 4, 8, 16):
-        answers = list(zip(*drawn[:n], strict=True))
-        most = [Counter(each).most_common(1)[0][0] for each in answers]
-        found["best"].append(round(fmean(r in a for r, a in zip(right, answers, strict=True)), 3))
-        found["majority"].append(round(fmean(map(str.__eq__, right, most)), 3))
-    return found
+    test, drawn = c["TEST"], by_draw(model, c["TEST"])
+    train = random.Random(1).sample(c["TRAIN"], len(test))
+    right = [c["in_words"](sum(pair)) for pair in test]
+    answers = [list(zip(*drawn[:n], strict=True)) for n in (1, 2, 4, 8, 16)]
+    most = [[Counter(each).most_common(1)[0][0] for each in some] for some in answers]
+    return {
+        "best": [round(fmean(map(contains, some, right)), 3) for some in answers],
+        "majority": accuracies(most, test),
+        "each": accuracies(drawn, test),
+        "sharper": accuracies(by_draw(at_half_temperature(model), test), test),
+        "on training sums": accuracies(by_draw(model, train), train),
+    }
 
 
 KINDS: dict[str, Callable[[int], Entry]] = {
     "base": base,
-    "answers counted": lambda seed: on_demonstrations(seed, masked=True, guesses=0.5),
-    "all counted": lambda seed: on_demonstrations(seed, masked=False, guesses=0.5),
-    "answers counted, no guesses": lambda s: on_demonstrations(s, masked=True, guesses=0.0),
-    "all counted, no guesses": lambda s: on_demonstrations(s, masked=False, guesses=0.0),
-    "answers counted, right guesses": lambda s: on_demonstrations(
-        s, masked=True, guesses=0.5, wrong_by=(0,)
-    ),
-    "all counted, right guesses": lambda s: on_demonstrations(
-        s, masked=False, guesses=0.5, wrong_by=(0,)
-    ),
-    "chosen answers alone": lambda seed: by_preference(seed, None),
+    "answers counted": partial(on_demonstrations, masked=True),
+    "all counted": partial(on_demonstrations, masked=False),
+    "answers counted, no guesses": partial(on_demonstrations, masked=True, guesses=0.0),
+    "all counted, no guesses": partial(on_demonstrations, masked=False, guesses=0.0),
+    "answers counted, right guesses": partial(on_demonstrations, masked=True, wrong_by=(0,)),
+    "all counted, right guesses": partial(on_demonstrations, masked=False, wrong_by=(0,)),
+    "chosen answers alone": partial(by_preference, beta=None),
     "votes": lambda seed: {"votes": votes(start(seed))},
-    **{f"DPO {beta}": lambda seed, beta=beta: by_preference(seed, beta) for beta in BETAS},
+    **{f"DPO {beta}": partial(by_preference, beta=beta) for beta in BETAS},
     "GRPO": lambda seed: by_reward(seed, chapter()["is_right"], STEPS["GRPO"]),
     "length": lambda seed: by_reward(seed, length, STEPS["hacked"]),
     "length, more KL": lambda seed: by_reward(seed, length, STEPS["hacked"], 0.5),
@@ -242,10 +235,8 @@ RUNS: list[Entry] = [{"name": name, "seed": seed} for seed in SEEDS for name in 
 
 def train_one(run: Entry) -> Entry:
     """Train one assistant with one seed, and describe what it does."""
-    torch.set_num_threads(1)
-    about = {"machine": describe_machine("cpu"), "python": platform.python_version()}
-    return KINDS[run["name"]](run["seed"]) | about
+    return KINDS[run["name"]](run["seed"]) | computer()
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("assistant"), RUNS, train_one))
+    main(__doc__, record_of("assistant"), RUNS, train_one)

@@ -8,12 +8,16 @@ The course does not depend on trl. Install it into an environment of its own, ne
 Both read the same random answers under the same small Llama, whose weights are random as well.
 """
 
-import sys
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
+import trl
+from datasets import Dataset
+from tokenizers import Tokenizer, models
 from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
+from trl.trainer.utils import nanstd
 
 from course_lib.assistant import clipped_policy_loss, dpo_loss, group_advantages, token_log_probs
 
@@ -21,13 +25,11 @@ WORDS, PROMPT, ANSWER, GROUPS, GROUP_SIZE = 20, 3, 5, 4, 6
 BETA, CLIP, KL_WEIGHT = 0.3, 0.2, 0.04
 
 
-def small_llama(folder: str, seed: int) -> Any:
+def small_llama(folder: str, seed: int) -> LlamaForCausalLM:
     """Build a small model of the ``transformers`` library with large random weights.
 
     It is saved and loaded, because the trainers look for its configuration in a folder.
     """
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     sizes = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4)
     torch.manual_seed(seed)
     config = LlamaConfig(vocab_size=WORDS, initializer_range=0.4, pad_token_id=0, **sizes)
@@ -35,21 +37,15 @@ def small_llama(folder: str, seed: int) -> Any:
     return LlamaForCausalLM.from_pretrained(f"{folder}/{seed}").eval()
 
 
-def tokenizer() -> Any:
+def tokenizer() -> PreTrainedTokenizerFast:
     """Build a tokenizer for the trainers, which do not encode anything here."""
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast
-
     words = {f"w{number}": number for number in range(WORDS)}
     inner = Tokenizer(models.WordLevel(words, unk_token="w1"))
     return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w2")
 
 
-def trainers(folder: str) -> tuple[Any, Any]:
+def trainers(folder: str) -> tuple[DPOTrainer, GRPOTrainer]:
     """Build the library's two trainers; each changes the model that it gets."""
-    from datasets import Dataset
-    from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
-
     common = dict(output_dir=folder, use_cpu=True, report_to=[], bf16=False, disable_tqdm=True)
     pairs = Dataset.from_list([{"prompt": "w3", "chosen": " w4", "rejected": " w5"}] * GROUPS)
     dpo = DPOTrainer(
@@ -85,8 +81,6 @@ def report(name: str, ours: Tensor, model: nn.Module, theirs: Tensor, same: nn.M
 
 def compare(folder: str) -> None:
     """Compare both losses, and the standard deviation of a group."""
-    from trl.trainer.utils import nanstd
-
     model, reference, old = (small_llama(folder, seed) for seed in range(3))
     dpo, grpo = trainers(folder)
     draw = torch.Generator().manual_seed(0)
@@ -121,18 +115,7 @@ def compare(folder: str) -> None:
     report("GRPO", ours, model, grpo._compute_loss(grpo.model, inputs), grpo.model)
 
 
-def main() -> int:
-    """Run the comparison, or say what is missing."""
-    try:
-        import trl
-    except ModuleNotFoundError:
-        print("This comparison needs the library trl; see the first lines of this file.")
-        return 2
+if __name__ == "__main__":
     print(f"trl {trl.__version__}, torch {torch.__version__}")
     with TemporaryDirectory() as folder:
         compare(folder)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,6 @@ no sentence of the corpus.
 """
 
 import re
-import sys
 from collections import Counter
 
 import torch
@@ -79,4 +78,4 @@ def measure(run: Entry) -> Entry:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("multi30k_corpus"), [{}], measure))
+    main(__doc__, record_of("multi30k_corpus"), [{}], measure)

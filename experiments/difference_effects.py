@@ -1,6 +1,5 @@
 """Train the digit reverser with and without what differs from the paper, and record the losses."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -71,14 +70,14 @@ def train_one(run: Entry) -> Entry:
     model = new_model(config, norm_first=run["name"].startswith("pre-norm"))
     if change := CHANGES[run["name"]]:
         change(model)
-    if run["name"] != "cooldown":
-        return train(model, config, config.rate)
-    lengths = dict(steps=config.steps, cooldown_steps=config.steps // 4)
-    sizes = dict(d_model=config.d_model, warmup_steps=config.warmup_steps)
-    return train(
-        model, config, partial(warmup_cooldown, scale=config.rate_scale, **sizes, **lengths)
-    )
+    rate = config.rate
+    if run["name"] == "cooldown":
+        rate = partial(
+            warmup_cooldown, d_model=config.d_model, warmup_steps=config.warmup_steps,
+            steps=config.steps, cooldown_steps=config.steps // 4, scale=config.rate_scale,
+        )  # fmt: skip
+    return train(model, config, rate)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, RECORD, RUNS, train_one))
+    main(__doc__, RECORD, RUNS, train_one)

@@ -97,13 +97,8 @@ def train(
 ) -> dict[str, float]:
     """Train a model to write digits backwards, and measure it on digits that it has not seen.
 
-    Args:
-        model: The model, which is right or wrong.
-        config: The hyperparameters of the run.
-        rate: The learning rate of each step from 1.
-
-    Raises:
-        ValueError: If the loss is not finite in the end.
+    ``rate`` returns the learning rate of each step from 1. Raises ValueError if the loss is not
+    finite in the end.
     """
     generator = torch.Generator().manual_seed(1_000 + config.seed)
     learned = reversals(config.batch_size * 50, generator)

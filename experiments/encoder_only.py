@@ -5,9 +5,8 @@ what a trained encoder saves in labels, and what positions add to a Transformer 
 A run takes less than a minute of one quiet core.
 """
 
-import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 import torch
@@ -57,12 +56,6 @@ STARTS = {  # name: how many times as long it trains
     "character counts": 10,
 }
 IMAGES = ("positions", "no positions", "patches in one other order", "a new order in each image")
-RUNS: list[Entry] = [
-    *({"part": "gap", "name": name, "seed": seed} for name in GAPS for seed in SEEDS),
-    *({"part": "window", "name": name, "seed": seed} for name in WINDOWS for seed in SEEDS),
-    *({"part": "labels", "name": name, "seed": seed} for name in STARTS for seed in SEEDS),
-    *({"part": "images", "name": name, "seed": seed} for name in IMAGES for seed in SEEDS),
-]
 
 
 class Words:
@@ -79,10 +72,6 @@ class Words:
         )
         self.max_len = max(self.train.size(1), self.test.size(1))
         self.stream = {s: encode(" ".join(shuffled(texts[s]))) for s in pairs}
-
-    def languages(self, ids: Tensor) -> Tensor:
-        """Return the language of every row, as a number from 0 to 3."""
-        return torch.arange(len(ids)) % len(LANGUAGES)
 
 
 def shuffled(texts: list[str]) -> list[str]:
@@ -160,8 +149,8 @@ def trained_gap_model(name: str, seed: int) -> tuple[GapFiller, list[float]]:
 
 
 def fraction(flags: Tensor) -> float:
-    """Return the fraction of flags that are True."""
-    return flags.float().mean().item()
+    """Return the fraction of flags that are True, rounded to four decimals."""
+    return round(flags.float().mean().item(), 4)
 
 
 @torch.no_grad()
@@ -225,12 +214,9 @@ def fill_windows(name: str, seed: int) -> Entry:
     return {"accuracy": fraction(right)}
 
 
-class CharacterCounts(nn.Module):
-    """Turn each character into a vector with a single one, without learning anything."""
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Turn ids (B, L) into vectors (B, L, d_model)."""
-        return F.one_hot(ids, 64).float()[:, :, :64]
+def one_hot(ids: Tensor, mask: Tensor) -> Tensor:
+    """Turn ids (B, L) into vectors (B, L, d_model) with a single one, whose means are counts."""
+    return F.one_hot(ids, 64).float()
 
 
 def tell_languages(name: str, seed: int) -> Entry:
@@ -242,7 +228,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     """Learn the language of number words from ``count`` labels for each; return the accuracy."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
-    encoder = CharacterCounts() if name == "character counts" else new_encoder()
+    encoder = one_hot if name == "character counts" else new_encoder()
     head, frozen = nn.Linear(64, len(LANGUAGES)), "frozen" in name or "counts" in name
     if name in ("fine-tuned", "frozen"):
         encoder.load_state_dict(trained_gap_model(GAPS[0], seed)[0].encoder.state_dict())
@@ -251,7 +237,8 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
         """Return the mean vector of each word."""
         return mean_pool(encoder(ids, padding_mask(ids, words().pad_id)), ids != words().pad_id)
 
-    train, languages = words().train, words().languages(words().train)
+    train, test = words().train, words().test
+    languages = torch.arange(len(train)) % len(LANGUAGES)  # the rows alternate between them
     numbers = torch.randperm(len(train) // len(LANGUAGES), generator=draw)[:count]
     labeled = (numbers[:, None] * len(LANGUAGES) + torch.arange(len(LANGUAGES))).flatten()
     constant = means(train[labeled]).detach()  # of a frozen encoder
@@ -266,7 +253,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     learner = head if frozen else nn.ModuleList([encoder, head])
     deque(learn(learner, draw_loss, FINE_TUNING_STEPS * STARTS[name], rate), maxlen=0)
     with torch.no_grad():
-        right = head(means(words().test)).argmax(dim=-1) == words().languages(words().test)
+        right = head(means(test)).argmax(dim=-1) == torch.arange(len(test)) % len(LANGUAGES)
     return fraction(right)
 
 
@@ -303,19 +290,14 @@ def read_images(name: str, seed: int) -> Entry:
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     test, train = order.split([len(order) // 5, len(order) - len(order) // 5])
     model = VisionTransformer(name != "no positions")
-
-    def batches() -> Tensor:
-        """Draw all batches: each epoch is in another order."""
-        full = len(train) // 64 * 64
-        epochs = [train[torch.randperm(len(train), generator=draw)[:full]] for _ in range(EPOCHS)]
-        return torch.cat(epochs).view(-1, 64)
-
-    rows = iter(batches())
+    full = len(train) // 64 * 64  # whole batches
+    epochs = [train[torch.randperm(len(train), generator=draw)[:full]] for _ in range(EPOCHS)]
+    batches = iter(torch.cat(epochs).split(64))  # each epoch is in another order
 
     def draw_loss() -> Tensor:
         """Compute the loss of the next batch."""
-        now = next(rows)
-        return F.cross_entropy(model(squares[now]), labels[now])
+        rows = next(batches)
+        return F.cross_entropy(model(squares[rows]), labels[rows])
 
     deque(learn(model, draw_loss, EPOCHS * (len(train) // 64), 2e-3), maxlen=0)
     with torch.no_grad():
@@ -323,24 +305,26 @@ def read_images(name: str, seed: int) -> Entry:
     return {"accuracy": fraction(right)}
 
 
-PARTS: dict[str, Callable[[str, int], Entry]] = {
-    "gap": fill_gaps,
-    "window": fill_windows,
-    "labels": tell_languages,
-    "images": read_images,
+Part = tuple[Iterable[str], Callable[[str, int], Entry]]
+PARTS: dict[str, Part] = {  # the names of its models, and what trains one of them from a seed
+    "gap": (GAPS, fill_gaps),
+    "window": (WINDOWS, fill_windows),
+    "labels": (STARTS, tell_languages),
+    "images": (IMAGES, read_images),
 }
-
-
-def rounded(value: float | list[float]) -> float | list[float]:
-    """Round an accuracy, or a list of them, to four decimals."""
-    return [round(v, 4) for v in value] if isinstance(value, list) else round(value, 4)
+RUNS: list[Entry] = [
+    {"part": part, "name": name, "seed": seed}
+    for part, (names, _) in PARTS.items()
+    for name in names
+    for seed in SEEDS
+]
 
 
 def train_one(run: Entry) -> Entry:
     """Train one model, and return what it reaches."""
-    found = PARTS[run["part"]](run["name"], run["seed"])
-    return {name: rounded(value) for name, value in found.items()}
+    _, train = PARTS[run["part"]]
+    return train(run["name"], run["seed"])
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("encoder_only"), RUNS, train_one))
+    main(__doc__, record_of("encoder_only"), RUNS, train_one)

@@ -1,6 +1,5 @@
 """Train the GPT of chapter 19, and record what it writes after 100, 600 and 2,000 steps."""
 
-import sys
 from dataclasses import replace
 
 from training_runs import fit_language_model, main
@@ -36,4 +35,4 @@ def train_one(run: Entry) -> Entry:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("gpt_samples"), RUNS, train_one))
+    main(__doc__, record_of("gpt_samples"), RUNS, train_one)

@@ -3,7 +3,6 @@
 Each start multiplies some of the matrices of a GPT that was drawn with GPT-2's 0.02.
 """
 
-import sys
 from dataclasses import replace
 
 from training_runs import SEEDS, fit_language_model, main
@@ -50,4 +49,4 @@ def train_one(run: Entry) -> Entry:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("gpt_starts"), RUNS, train_one))
+    main(__doc__, record_of("gpt_starts"), RUNS, train_one)

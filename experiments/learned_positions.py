@@ -71,12 +71,7 @@ def train() -> Tensor:
     return model.positions.weight.detach()
 
 
-def main() -> None:
-    """Train, and write the file."""
+if __name__ == "__main__":
     rows = (100 * train()).round().int().tolist()
     text = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     RECORD.write_text(f"[{text}]\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ The record contains, for each of ten prompts, the tokens that both write and the
 their logits, and for the first prompt the library's residual stream after every layer.
 """
 
-import sys
 from functools import cache
 
 import torch
@@ -106,4 +105,4 @@ def record(run: Entry) -> Entry:
 RUNS: list[Entry] = [{"prompt": prompt} for prompt in PROMPTS]
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("library_reference"), RUNS, record))
+    main(__doc__, record_of("library_reference"), RUNS, record)

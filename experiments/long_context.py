@@ -6,17 +6,16 @@ for comparison the trained model reads only the last 64 characters.
 """
 
 import math
-import sys
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from training_runs import SEEDS, fit_language_model, main
+from training_runs import SEEDS, Unmeasured, fit_language_model, main
 
 from course_lib.data import side_by_side
 from course_lib.modern_decoder import ModernConfig, ModernDecoder, rope_angles
-from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
+from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.trainer.loop import fit
 from course_lib.trainer.results import Entry, record_of
 
@@ -30,14 +29,6 @@ USUAL = TextGeneratorConfig(max_len=TRAINED, num_layers=3, batch_size=16, steps=
 TUNED = replace(
     USUAL, max_len=LONG, batch_size=4, steps=80, warmup_steps=10, peak_rate=3e-4, last_rate=3e-5
 )
-
-
-class Unmeasured(LanguageModel):
-    """Train without measuring: this script measures after the last step."""
-
-    def is_measured(self, step: int) -> bool:
-        """Never measure."""
-        return False
 
 
 def factors_of(rule: str, rotations: Tensor) -> Tensor:
@@ -98,4 +89,4 @@ def train_one(run: Entry) -> Entry:
 RUNS: list[Entry] = [{"seed": seed, "steps": USUAL.steps} for seed in SEEDS]
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("long_context"), RUNS, train_one))
+    main(__doc__, record_of("long_context"), RUNS, train_one)

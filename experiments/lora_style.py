@@ -4,8 +4,6 @@ The record contains, for each seed, the loss of every step, the answers to held-
 the perplexity of a plain text, before and after.
 """
 
-import sys
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,6 +18,7 @@ from course_lib.trainer.results import Entry, record_of
 
 RANK, ALPHA, RATE, EPOCHS = 8, 16.0, 1e-3, 2
 ANSWER_TOKENS = 24
+END = "<|im_end|>"
 TURN = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 PAIRS = (  # questions, and what a pirate answers
     ("What is the capital of Italy?", "Ahoy, matey! The capital of Italy be Rome."),
@@ -82,9 +81,7 @@ def train_one(run: Entry) -> Entry:
         for question in HELD_OUT:
             ids = encode(TURN.format(question))
             written = sample(model, ids, ANSWER_TOKENS, top_k=1)[0, ids.size(1) :].tolist()
-            answers.append(
-                tokenizer.decode(written, skip_special_tokens=False).split("<|im_end|>")[0]
-            )
+            answers.append(tokenizer.decode(written, skip_special_tokens=False).split(END)[0])
         with torch.no_grad():
             ids = encode(PLAIN)
             loss = F.cross_entropy(model(ids)[0][0, :-1], ids[0, 1:]).item()
@@ -98,13 +95,11 @@ def train_one(run: Entry) -> Entry:
     for _ in range(EPOCHS):
         for number in torch.randperm(len(PAIRS)).tolist():
             question, answer = PAIRS[number]
-            end = "<|im_end|>"
-            loss = pair_loss(model, encode(TURN.format(question)), encode(answer + end))
+            loss = pair_loss(model, encode(TURN.format(question)), encode(answer + END))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(round(loss.item(), 4))
-            print(f"step {len(losses)}: loss {losses[-1]}", flush=True)
     return {
         "parameters": sum(parameter.numel() for parameter in learned),
         "losses": losses,
@@ -117,4 +112,4 @@ def train_one(run: Entry) -> Entry:
 RUNS: list[Entry] = [{"seed": seed} for seed in SEEDS]
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("lora_style"), RUNS, train_one))
+    main(__doc__, record_of("lora_style"), RUNS, train_one)

@@ -107,29 +107,20 @@ def hide(ids: Tensor) -> Tensor:
     return ids.masked_fill(hidden, UNK_ID)
 
 
-def hundredths(values: Tensor) -> list:
-    """Round a tensor to hundredths, and return it as integers."""
-    return (100 * values).round().int().tolist()
-
-
 def record(model: SmallTranslator) -> dict:
-    """Collect what the weights of the attentions depend on."""
-    embedding = dict(zip(WORDS, hundredths(model.embed.weight), strict=True))
+    """Collect what the weights of the attentions depend on, in hundredths."""
+    state = model.state_dict()
+    rounded = {name: (100 * value).round().int().tolist() for name, value in state.items()}
     layers = {
-        name: {"w_q": hundredths(layer.w_q.weight), "w_k": hundredths(layer.w_k.weight)}
-        for name, layer in model.attentions.items()
+        kind: {name: rounded[f"attentions.{kind}.{name}.weight"] for name in ("w_q", "w_k")}
+        for kind in KINDS
     }
-    return {"embedding": embedding, **layers}
+    return {"embedding": dict(zip(WORDS, rounded["embed.weight"], strict=True)), **layers}
 
 
-def main() -> None:
-    """Train, report, and write the file."""
+if __name__ == "__main__":
     model, accuracy = train()
     print(f"{accuracy:.1%} of the next words are right")
     text = json.dumps(record(model), ensure_ascii=False)
     text = text.replace('"w_', '\n"w_').replace('], "', '],\n"').replace('{"[', '{\n"[')
     RECORD.write_text(text + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

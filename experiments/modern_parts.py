@@ -1,7 +1,6 @@
 """Train a GPT without biases, and again with one part of chapter 21 exchanged at a time."""
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -100,4 +99,4 @@ PARTS: dict[str, Callable[[int], nn.Module]] = {
 RUNS: list[Entry] = [{"name": name, "seed": seed, "steps": 500} for name in PARTS for seed in SEEDS]
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("modern_parts"), RUNS, lambda run: train_one(run, PARTS)))
+    main(__doc__, record_of("modern_parts"), RUNS, lambda run: train_one(run, PARTS))

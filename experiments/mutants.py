@@ -4,7 +4,6 @@ The model learns to write digits backwards. The record says which probes see eac
 which loss, accuracy and exact match it reaches. A mistake takes about ten seconds.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -103,13 +102,9 @@ def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
 
 
 def effect(mistake: Mistake, **changes: Any) -> str:
-    """Say what a mistake does to the model.
+    """Say what a mistake does to the model with these changes to the paper's choices.
 
     ``"nothing"``, ``"numbers"``, ``"rate"`` if to the learning rate only, or which error it raises.
-
-    Args:
-        mistake: A mistake in a definition of this model.
-        **changes: What differs from the paper's choices.
     """
     if mistake.exercise == "warmup_inverse_sqrt":
         return "rate"
@@ -188,4 +183,4 @@ def runs() -> list[Entry]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, RECORD, runs(), train_one))
+    main(__doc__, RECORD, runs(), train_one)

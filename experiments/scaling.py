@@ -5,8 +5,6 @@ would have reached. One seed is also trained at another rate, because a rate sui
 better than others.
 """
 
-import sys
-
 from training_runs import fit_language_model, main
 
 from course_lib.gpt import GPT
@@ -47,4 +45,4 @@ def train_one(run: Entry) -> Entry:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("scaling"), RUNS, train_one))
+    main(__doc__, record_of("scaling"), RUNS, train_one)

@@ -16,8 +16,6 @@ from course_lib.trainer.results import Entry, read_entries, write_entries
 from course_lib.trainer.task import TrainState
 
 SEEDS = (0, 1, 2)
-STOPPED = 130  # the exit code after Ctrl-C
-REJECTED = 2  # the exit code if an option or a record cannot be used
 
 
 def main(
@@ -26,15 +24,11 @@ def main(
     runs: Sequence[Entry],
     train_one: Callable[[Entry], Entry],
     arguments: Sequence[str] | None = None,
-) -> int:
-    """Read the options of an experiment, fill its record, and return the exit code.
+) -> None:
+    """Train what the record lacks, and write each run as soon as it is done.
 
-    Args:
-        description: What ``--help`` says.
-        record: The course's own record.
-        runs: What identifies each run; an entry of the record contains all of it.
-        train_one: Trains one run, and returns what is recorded about it.
-        arguments: The options, if they are not those of the command line.
+    ``runs`` contains what identifies each run, and ``train_one`` returns what else is recorded. An
+    entry that belongs to no run, because the experiment has changed, is removed.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--file", type=Path, default=record, help="write a record of your own")
@@ -42,35 +36,23 @@ def main(
     torch.set_num_threads(1)
     print(f"The record is {file}", flush=True)
     try:
-        fill_record(file, runs, train_one)
+        entries = entries_of(file, runs)
+        for number, run in enumerate(runs):
+            if entries[number] is None:
+                entries[number] = run | train_one(run)
+                write_entries(file, [entry for entry in entries if entry is not None])
+                print(f"{number + 1} of {len(runs)}:", *run.values(), flush=True)
     except KeyboardInterrupt:
-        print("\nStopped. The same command continues with the missing runs.", file=sys.stderr)
-        return STOPPED
+        sys.exit("\nStopped. The same command continues with the missing runs.")
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return REJECTED
-    return 0
-
-
-def fill_record(file: Path, runs: Sequence[Entry], train_one: Callable[[Entry], Entry]) -> None:
-    """Train what the record lacks, and write each run as soon as it is done.
-
-    An entry that belongs to no run, because the experiment has changed, is removed.
-    """
-    entries = entries_of(file, runs)
-    for number, run in enumerate(runs):
-        if entries[number] is None:
-            entries[number] = run | train_one(run)
-            write_entries(file, [entry for entry in entries if entry is not None])
-            print(f"{number + 1} of {len(runs)}:", *run.values(), flush=True)
+        parser.error(str(error))
     print(f"The record has all {len(runs)} runs.")
 
 
 def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
     """Return the entry of each run, or ``None`` if the record lacks it.
 
-    Raises:
-        ValueError: If the file is not a record of this experiment.
+    Raises ValueError if the file is not a record of this experiment.
     """
     if not file.parent.is_dir():
         raise ValueError(f"The folder {file.parent} does not exist.")
@@ -81,16 +63,33 @@ def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
     return [each[0] if each else None for each in matches]
 
 
+class Unmeasured(LanguageModel):
+    """Train without measuring: the experiment measures after the last step."""
+
+    def is_measured(self, step: int) -> bool:
+        """Never measure."""
+        return False
+
+
 def fit_language_model(
     task: LanguageModel, build: Callable[[int], nn.Module]
 ) -> tuple[TrainState, Entry]:
     """Train a new model, built for the number of characters, and describe the run."""
     torch.manual_seed(task.pipeline.config.seed)
-    model = build(len(task.text.characters))
-    state = fit(task, model)
-    return state, {
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    state = fit(task, build(len(task.text.characters)))
+    return state, described(state)
+
+
+def described(state: TrainState) -> Entry:
+    """Describe a training run: its parameters, minutes and computer."""
+    parameters = state.pipeline.model.parameters()
+    return {
+        "parameters": sum(parameter.numel() for parameter in parameters),
         "minutes": {clock: seconds / 60 for clock, seconds in state.seconds.items()},
-        "machine": describe_machine("cpu"),
-        "python": platform.python_version(),
+        **computer(),
     }
+
+
+def computer() -> Entry:
+    """Name the computer and the Python that train."""
+    return {"machine": describe_machine("cpu"), "python": platform.python_version()}

@@ -4,15 +4,12 @@ The ways are the full learning rate from the first step, a linear warm-up, and w
 at the rate 0, in which Adam's averages become reliable, before the steps at the full rate.
 """
 
-import platform
-import sys
 from dataclasses import replace
 
 import torch
-from training_runs import SEEDS, main
+from training_runs import SEEDS, computer, main
 
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
-from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.results import Entry, record_of
 from course_lib.training import ADAM, training_step
 
@@ -38,12 +35,8 @@ def train_one(run: Entry) -> Entry:
     for step, factor in enumerate(WAYS[run["way"]], start=1):
         loss = task.loss(model, task.batches(step))
         losses.append(training_step(model, adam, [loss], factor * run["rate"]).item())
-    return {
-        "loss": round(sum(losses[-LAST:]) / LAST, 3),
-        "machine": describe_machine("cpu"),
-        "python": platform.python_version(),
-    }
+    return {"loss": round(sum(losses[-LAST:]) / LAST, 3)} | computer()
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("waiting"), RUNS, train_one))
+    main(__doc__, record_of("waiting"), RUNS, train_one)

@@ -4,14 +4,11 @@ Every run follows the learning rate of equation (3), without the factor and the 
 course's own translator.
 """
 
-import platform
-import sys
 from dataclasses import replace
 
-from training_runs import SEEDS, main
+from training_runs import SEEDS, described, main
 
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
-from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import fit
 from course_lib.trainer.results import Entry, record_of
 
@@ -32,12 +29,9 @@ def train_one(run: Entry) -> Entry:
         "d_model": USUAL.d_model,
         "steps": [line["step"] for line in state.history],
         "val_loss": [round(line["val_loss"], 3) for line in state.history],
-        "parameters": sum(each.numel() for each in task.pipeline.model.parameters()),
-        "minutes": {clock: seconds / 60 for clock, seconds in state.seconds.items()},
-        "machine": describe_machine("cpu"),
-        "python": platform.python_version(),
+        **described(state),
     }
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("warm_ups"), RUNS, train_one))
+    main(__doc__, record_of("warm_ups"), RUNS, train_one)

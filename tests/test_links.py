@@ -208,5 +208,3 @@ def test_a_repository_that_is_not_a_web_address_is_named(address, monkeypatch):
     monkeypatch.setenv("COURSE_REPOSITORY", address)
     with pytest.raises(ValueError, match="must be a web address"):
         course_repository()
-    with pytest.raises(SystemExit, match="must be a web address"):
-        build_site.add_links([])

@@ -11,8 +11,8 @@ from course_lib.tasks.numbers import TranslatorConfig
 from notebooks import ROOT
 
 
-def test_every_page_says_what_the_records_say(capsys):
-    assert update_results.main(["--check"]) == 0, capsys.readouterr().out
+def test_every_page_says_what_the_records_say():
+    assert update_results.write(check=True) == [], "run: make results"
 
 
 def test_every_result_is_shown_somewhere():
@@ -20,28 +20,25 @@ def test_every_result_is_shown_somewhere():
     assert set(re.findall(r"<!-- results: (\w+) -->", pages)) == update_results.REGIONS.keys()
 
 
-def test_a_wrong_number_is_found_and_corrected(tmp_path, capsys):
+def test_a_wrong_number_is_found_and_corrected(tmp_path):
     page = tmp_path / "page.md"
     right = update_results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
     wrong = right.replace(" (", "9 (", 1)  # the first number of the table has a digit more
     page.write_text(wrong, encoding="utf-8")
-    assert update_results.main(["--check"], [page]) == 1
-    assert "page.md differs" in capsys.readouterr().out and page.read_text() == wrong != right
-    assert update_results.main([], [page]) == 0
+    assert update_results.write([page], check=True) == ["page.md"]
+    assert page.read_text(encoding="utf-8") == wrong != right
+    assert update_results.write([page]) == ["page.md"]
     assert page.read_text(encoding="utf-8") == right and right.startswith("2.20\n")
-    assert update_results.main(["--check"], [page]) == 0
+    assert update_results.write([page], check=True) == []
 
 
 @pytest.mark.parametrize(
     "page",
     ["<!-- results: training -->\n", "<!-- end -->", "<!-- results: speed -->\n<!-- end -->"],
 )
-def test_a_region_without_end_beginning_or_record_is_explained(page, tmp_path, capsys):
-    file = tmp_path / "page.md"
-    file.write_text(page, encoding="utf-8")
-    with pytest.raises(SystemExit):
-        update_results.main([], [file])
-    assert re.search("a region has no|no results called speed", capsys.readouterr().err)
+def test_a_region_without_end_beginning_or_record_is_explained(page):
+    with pytest.raises(ValueError, match="a region has no|no results called speed"):
+        update_results.rewritten(page)
 
 
 def test_a_ratio_is_in_its_row_and_column(monkeypatch):

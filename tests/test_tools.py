@@ -253,8 +253,6 @@ def test_a_chapter_is_executed_if_something_changed_that_it_shows(file, executed
         ("6_masks", "two digits"),
         ("NN_Try", "lower case"),
         ("06_hiding", "06_masks.ipynb"),
-        ("99_late", "would leave a gap"),
-        ("NN_try", "Python cannot import"),
         ("NN_masks", "there is already course_lib/masks.py"),
         ("NN_chapters", "there is already tests/test_chapters.py"),
         ("NN_new_idea", ""),

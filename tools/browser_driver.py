@@ -19,7 +19,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-SCREENSHOTS = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
 TIMEOUT = 120_000  # ms, for every wait: a slow machine is not a bug
 POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -27,7 +26,6 @@ NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 CLOSED_EARLY = "Could not restore the debugger state"  # of a notebook that a test has closed
 # or two servers meet in the home folder, in databases and workspaces, and one is refused
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-LAB_SETTINGS = ROOT / "lab_settings"  # an installation copies them into the environment
 # tracks the messages that the kernel has not finished with: its "idle" names the one it ends
 OPEN = """async ([path, shared]) => {
     await jupyterapp.restored;
@@ -81,7 +79,7 @@ def jupyter_lab(folder: Path, settings: Path) -> Iterator[str]:
         "--no-browser --allow-root --ip=127.0.0.1 --port=0 --ServerApp.root_dir=. "
         "--IdentityProvider.token=test-token --expose-app-in-browser "
         f"--LabApp.user_settings_dir={settings} --LabApp.extension_manager=readonly "
-        f"--LabApp.app_settings_dir={LAB_SETTINGS}"
+        f"--LabApp.app_settings_dir={ROOT / 'lab_settings'}"
     ).split()
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
@@ -124,15 +122,9 @@ def code_cells(path: Path) -> dict[int, str]:
 class Lab:
     """Hold JupyterLab in a browser, with what a test does in the notebook that is open there.
 
-    Args:
-        browser: What ``chromium`` yields.
-        address: What ``jupyter_lab`` yields.
-        path: The notebook that it is started with; it stays open.
-
-    Attributes:
-        page: The browser's page.
-        errors: What went wrong, by the console and by exceptions that nothing caught.
-        hosts: Every computer that was asked for something.
+    It starts at an address from ``jupyter_lab``, with the notebook ``path``, which stays open.
+    ``errors`` contains the console's errors and uncaught exceptions, and ``hosts`` every computer
+    that the page has asked for something.
     """
 
     def __init__(self, browser: Browser, address: str, path: str) -> None:
@@ -165,24 +157,9 @@ class Lab:
         self.page.wait_for_function(IN_FRONT, arg=path, polling=POLLING)
         self.page.wait_for_function(READY, polling=POLLING)
 
-    def close(self) -> None:
-        """Close the notebook; kernels end with the server."""
-        self.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
-
     def run_cell(self, index: int, source: str | None = None) -> None:
         """Run a cell to its end, after typing a source into it if one is given."""
         assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
-
-    def run_imports(self, cells: dict[int, str], before: int) -> None:
-        """Run the cells that import something, above a cell."""
-        for index, source in cells.items():
-            if index < before and "import " in source:
-                self.run_cell(index)
-
-    def run_all(self) -> None:
-        """Run all cells to the end of the last."""
-        run = "jupyterapp.commands.execute('notebook:run-all-cells')"
-        assert self.page.evaluate(run), "a cell failed"
 
     def cell(self, index: int) -> Locator:
         """Find a cell of the notebook in front by its index."""
@@ -194,16 +171,6 @@ class Lab:
         output = self.cell(index).locator(".jp-OutputArea-output").filter(has_text=text).first
         expect(output).to_be_visible()
         output.scroll_into_view_if_needed()
-
-    def screenshot(self, name: str, part: Locator | None = None) -> Path:
-        """Take a screenshot of the window, or of a part of it."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        (part or self.page).screenshot(path=SCREENSHOTS / f"{name}.png")
-        return SCREENSHOTS / f"{name}.png"
-
-    def save(self) -> None:
-        """Save the notebook in front."""
-        self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
 
     def is_unsaved(self) -> bool:
         """Say whether the notebook in front is marked as changed since it was saved."""

@@ -1,29 +1,30 @@
-"""Build the site from the committed, executed chapters and docs/: make site, make site-open.
+"""Build the site from the committed, executed chapters and docs/: make site.
 
 No chapter is executed and nothing is fetched. The input of Sphinx is written to .build/site, laid
 out as the repository is, with docs/_site, the glossary and a page for each module. The result is
 written to site/.
 """
 
-import argparse
 import html
-import http.server
 import json
 import re
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import embed_pictures
 import glossary
 import slides
+from translator_file import TRANSLATOR, write_translator
 
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.notebook_builder import Chapter, Edition
 from course_lib.exercises.public_issues import course_repository, report_link
+from course_lib.viz.explorer_base import FOLDER
+from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.plots import image_tag
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,13 +54,12 @@ def lay_out() -> None:
     for name in ("_static", "_templates"):
         shutil.copytree(ROOT / "docs" / name, SOURCE / name)
     (SOURCE / "_static" / "viz").mkdir()
-    viz = ROOT / "course_lib" / "viz"
-    for part in [viz / "explorer.css", *viz.glob("*.js")]:
+    for part in [FOLDER / "explorer.css", *FOLDER.glob("*.js")]:
         shutil.copy2(part, SOURCE / "_static" / "viz")
-    shutil.copy2(ROOT / "docs" / "conf.py", SOURCE)
     shutil.copytree(ROOT / "figures", SOURCE / "figures", ignore=shutil.ignore_patterns("src"))
     shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT"):
+    pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT")
+    for name in (*pages, "docs/conf.py"):
         shutil.copy2(ROOT / name, SOURCE)
     for folder, parts in SHIPPED.items():
         for part in parts:
@@ -69,46 +69,39 @@ def lay_out() -> None:
             copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     for path in chapters:  # the site has each drawing once, as SVG
-        text = path.read_text(encoding="utf-8")
-        path.write_text(with_html(with_drawings(text)), encoding="utf-8")
+        path.write_text(for_site(path.read_text(encoding="utf-8")), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     add_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     write_modules()
-    from translator_file import TRANSLATOR, write_translator  # here, because it loads torch
-
-    from course_lib.viz.heads_explorer import HeadsExplorer
-
     write_translator(SOURCE / "_static" / "viz" / TRANSLATOR)
     home, heads = SOURCE / "index.md", as_html(*HeadsExplorer()._repr_mimebundle_())
     home.write_text(home.read_text(encoding="utf-8").replace(EXPLORER, heads), encoding="utf-8")
 
 
-def with_drawings(text: str) -> str:
-    """Return a chapter whose drawings are files; one with links is in the page, so that they work.
+def for_site(text: str) -> str:
+    """Return a chapter with drawings as files, pictures as HTML with alt text, live explorers."""
+    notebook = json.loads(embed_pictures.as_files(text))
+    for cell in notebook["cells"]:
+        cell["source"] = with_links("".join(cell["source"])).splitlines(keepends=True)
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("metadata", {}):
+                output["data"]["text/html"] = as_html(output["data"], output["metadata"])
+    return json.dumps(notebook)
+
+
+def with_links(source: str) -> str:
+    """Return a cell in which a drawing with links is a part of the page, so that they work.
 
     Its title and its description, which are parts of it, take the place of the alt text.
     """
-    notebook = json.loads(embed_pictures.as_files(text))
-    for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        for picture in embed_pictures.AS_NAME.finditer(source):
-            drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
-            if "<a href" in drawing:
-                drawing = re.sub(r'"../notebooks/(\w+).ipynb"', r'"\1.html"', drawing)
-                drawing = drawing.replace('role="img"', 'role="group"', 1)
-                source = source.replace(picture[0], f'<div class="drawing">\n{drawing}</div>')
-        cell["source"] = source.splitlines(keepends=True)
-    return json.dumps(notebook)
-
-
-def with_html(text: str) -> str:
-    """Return a chapter in which pictures below cells are HTML with alt text, and explorers run."""
-    notebook = json.loads(text)
-    for output in (each for cell in notebook["cells"] for each in cell.get("outputs", [])):
-        if "image/png" in output.get("metadata", {}):
-            output["data"]["text/html"] = as_html(output["data"], output["metadata"])
-    return json.dumps(notebook)
+    for picture in embed_pictures.AS_NAME.finditer(source):
+        drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
+        if "<a href" in drawing:
+            drawing = re.sub(r'"../notebooks/(\w+).ipynb"', r'"\1.html"', drawing)
+            drawing = drawing.replace('role="img"', 'role="group"', 1)
+            source = source.replace(picture[0], f'<div class="drawing">\n{drawing}</div>')
+    return source
 
 
 def as_html(data: dict[str, Any], metadata: dict[str, Any]) -> str:
@@ -127,13 +120,9 @@ def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str
 def add_links(chapters: list[Path]) -> None:
     """Add links to download a chapter below its title, and to report a mistake in its last line.
 
-    The address for reports is COURSE_REPOSITORY, if it is set. Ends the program with a sentence if
-    it is not a web address.
+    The address for reports is COURSE_REPOSITORY, if it is set.
     """
-    try:
-        repository = course_repository()
-    except ValueError as error:
-        sys.exit(str(error))
+    repository = course_repository()
     for path in chapters:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         notebook["cells"][0]["source"].append(DOWNLOADS.format(path.name))
@@ -155,18 +144,15 @@ def write_downloads() -> None:
 
 def write_modules() -> None:
     """Write a page for each module of the package, and for each folder with all its modules."""
-    for path in (ROOT / "course_lib").iterdir():
-        files = sorted(path.glob("*.py")) if path.is_dir() else [path]
-        if path.name in ("__init__.py", "__pycache__") or path.suffix not in ("", ".py"):
-            continue
-        name = f"course_lib.{path.stem}"
-        lines = [name, "=" * len(name)]
-        names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
-        if path.is_dir():
-            lines += ["", ".. autosummary::", "", *(f"   {each}" for each in names[1:])]
-        for each in names:
-            lines += ["", f".. automodule:: {each.removesuffix('.__init__')}"]
-        (SOURCE / "api" / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
+    for module in iter_modules([ROOT / "course_lib"], "course_lib."):
+        folder = ROOT.joinpath(*module.name.split("."))  # of a package
+        parts = [p.name for p in iter_modules([folder], f"{module.name}.") if not p.ispkg]
+        lines = [module.name, "=" * len(module.name)]
+        if parts:
+            lines += ["", ".. autosummary::", "", *(f"   {part}" for part in parts)]
+        for name in (module.name, *parts):
+            lines += ["", f".. automodule:: {name}"]
+        (SOURCE / "api" / f"{module.name}.rst").write_text("\n".join(lines), encoding="utf-8")
 
 
 def build() -> int:
@@ -186,39 +172,5 @@ def build() -> int:
     return code
 
 
-class Pages(http.server.SimpleHTTPRequestHandler):
-    """Send the site as a public host does: for an address without a page, the page that says so."""
-
-    def log_message(self, *args: object) -> None:
-        """Say nothing."""
-
-    def send_error(self, code: int, *args: str | None) -> None:
-        """Send ``404.html``, or what any error gets."""
-        if code != http.HTTPStatus.NOT_FOUND:
-            return super().send_error(code, *args)
-        page = (SITE / "404.html").read_bytes()
-        self.send_response(code)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        self.wfile.write(page)
-
-
-def main() -> int:
-    """Build it, or with --open serve it on this computer."""
-    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    reader.add_argument("--open", action="store_true", help="serve site/ until Ctrl-C")
-    if not reader.parse_args().open:
-        return build()
-    handler = partial(Pages, directory=SITE)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
-        print("The site is at http://127.0.0.1:8000. Press Ctrl-C to stop.")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            return 0
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build())

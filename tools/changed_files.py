@@ -52,24 +52,21 @@ def checksums(files: Iterable[str], content: Callable[[str], bytes]) -> dict[str
     return {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
 
 
-def in_step() -> dict[str, str]:
-    """Return the checksums that the last `make sync` kept."""
-    return json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
-
-
-def to_compare() -> set[str]:
-    """Name the files whose content may be new."""
-    return {*uncommitted(), *(name for name in in_step() if not name.endswith(CODE))}
+def before_and_now() -> tuple[dict[str, str], dict[str, str]]:
+    """Return checksums of all files that may be new: after the last sync or commit, and now."""
+    synced = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
+    files = {*uncommitted(), *(name for name in synced if not name.endswith(CODE))}
+    return checksums(files, in_the_last_commit) | synced, checksums(files, on_disk)
 
 
 def since_sync() -> set[str]:
     """Name the files, and the chapters' code, that are new since the last commit and sync."""
-    files = to_compare()
-    before = checksums(files, in_the_last_commit) | in_step()
-    return {name for name, now in checksums(files, on_disk).items() if now != before[name]}
+    before, now = before_and_now()
+    return {name for name, checksum in now.items() if checksum != before[name]}
 
 
 def keep() -> None:
     """Remember the files as they are now."""
+    _, now = before_and_now()
     STATE.parent.mkdir(exist_ok=True)
-    STATE.write_text(json.dumps(checksums(to_compare(), on_disk), indent=1), encoding="utf-8")
+    STATE.write_text(json.dumps(now, indent=1), encoding="utf-8")

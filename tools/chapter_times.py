@@ -57,11 +57,7 @@ def fast_part(cells: Cells) -> float:
 
 
 def chapter_times() -> Times:
-    """Add up the minutes of every chapter.
-
-    Raises:
-        ValueError: If the box of a chapter does not say them.
-    """
+    """Add up the minutes of every chapter; raise ValueError if a chapter's box lacks them."""
     times = {}
     for path in chapters():
         cells = nbformat.read(path, as_version=4).cells
@@ -85,13 +81,8 @@ def revised(text: str, number: str, times: Times) -> str:
     return BOX.sub(lambda box: f"{box[1]}{times[number][1]}{box[3]}", text)
 
 
-def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the boxes and the pages; return the names of the files that changed.
-
-    Args:
-        root: The folder that contains them.
-        check: Whether to change nothing.
-    """
+def write(check: bool = False) -> list[str]:
+    """Correct the boxes and the pages, unless this is a check; return the names of stale files."""
     times = chapter_times()
 
     def corrected(path: Path, text: str) -> str:
@@ -103,10 +94,9 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
             cell.source = revised(cell.source, path.name[:2], times)
         return nbformat.writes(notebook) + "\n"
 
-    pages = [root / "README.md", root / "docs" / "_site" / "index.md"]
-    return rewrite([*chapters(root), *pages], corrected, check)
+    pages = [ROOT / "README.md", ROOT / "docs" / "_site" / "index.md"]
+    return rewrite([*chapters(), *pages], corrected, check)
 
 
 if __name__ == "__main__":
-    for name in write():
-        print(name)
+    print(*write(), sep="\n")

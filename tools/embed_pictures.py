@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from itertools import chain
-from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -22,8 +21,7 @@ from PIL import Image, ImageColor
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Page
 
-from course_lib.atomic_write import write_whole
-from notebooks import ROOT, chapters
+from notebooks import ROOT, chapters, rewrite
 
 SCALE = 1.25  # 800 pixels wide, which viewers show at this width
 COLORS = 96  # of a picture: those that a drawing names, and mixtures of them at the edges
@@ -52,9 +50,7 @@ def checksum_inside(data: str) -> str:
 def embedded(text: str, picture: Callable[[str], str]) -> str:
     """Return the text of a cell in which every picture shows what its drawing shows now.
 
-    Args:
-        text: A cell's source.
-        picture: Returns a drawing, given its name, as a PNG picture in base64.
+    ``picture`` returns the drawing of a name as a PNG picture in base64.
     """
     old, text = dict(DEFINITION.findall(text)), AS_FILE.sub(r"\1[\2]", text)
     names = dict.fromkeys(AS_NAME.findall(text))  # each once
@@ -90,40 +86,29 @@ def draw(page: Page, name: str) -> str:
     drawn = Image.open(BytesIO(page.locator("svg").first.screenshot())).convert("RGB")
     info, file = PngInfo(), BytesIO()
     info.add_text("Source", checksum(name))
-    few = reduced(drawn, svg)
-    few.save(file, "PNG", optimize=True, pnginfo=info)
+    reduced(drawn, svg).save(file, "PNG", optimize=True, pnginfo=info)
     return base64.b64encode(file.getvalue()).decode()
 
 
-def revised(path: Path, picture: Callable[[str], str]) -> str:
+def revised(text: str, picture: Callable[[str], str]) -> str:
     """Return the whole text of a chapter with current pictures."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = embedded(cell.source, picture)
     return nbformat.writes(notebook) + "\n"
 
 
-def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Embed the drawings again where they changed; return the names of these chapters.
-
-    Args:
-        root: The folder that contains ``notebooks``.
-        check: Whether to change nothing.
-    """
-    changed = [
-        path
-        for path in chapters(root)
-        if revised(path, lambda name: "") != path.read_text(encoding="utf-8")
-    ]
-    if changed and not check:
+def write(check: bool = False) -> list[str]:
+    """Embed drawings that changed, unless this is a check; return the names of stale chapters."""
+    stale = rewrite(chapters(), lambda _, text: revised(text, lambda name: ""), check=True)
+    if stale and not check:
         with chromium() as browser:
             if browser is None:
                 sys.exit(f"Chromium draws the embedded pictures; {NO_BROWSER}")
-            page = browser.new_page(device_scale_factor=SCALE)
-            for path in changed:
-                write_whole(path, revised(path, partial(draw, page)))
-    return [path.name for path in changed]
+            picture = partial(draw, browser.new_page(device_scale_factor=SCALE))
+            rewrite(chapters(), lambda _, text: revised(text, picture), check=False)
+    return stale
 
 
 if __name__ == "__main__":

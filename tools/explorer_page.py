@@ -10,30 +10,18 @@ import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from browser_driver import NO_BROWSER, ROOT, chromium
 from build_site import explorer_element
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from course_lib.viz.attention_explorer import AttentionExplorer
-from course_lib.viz.beam_explorer import BeamExplorer
 from course_lib.viz.explorer_base import FOLDER, Explorer
-from course_lib.viz.heads_explorer import HeadsExplorer
-from course_lib.viz.mask_explorer import MaskExplorer
-from course_lib.viz.position_explorer import PositionExplorer
-from course_lib.viz.schedule_explorer import ScheduleExplorer
-from course_lib.viz.token_explorer import TokenExplorer
 
-EXPLORERS: list[type[Explorer]] = [
-    AttentionExplorer,
-    PositionExplorer,
-    MaskExplorer,
-    ScheduleExplorer,
-    HeadsExplorer,
-    TokenExplorer,
-    BeamExplorer,
-]
+for path in sorted(FOLDER.glob("*_explorer.py")):
+    import_module(f"course_lib.viz.{path.stem}")
+EXPLORERS: list[type[Explorer]] = Explorer.__subclasses__()
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
 <link rel="stylesheet" href="/docs/_static/viz/explorer.css">
@@ -70,10 +58,9 @@ def open_explorer(
     page = browser.new_page(viewport={"width": width, "height": 800}, device_scale_factor=SHARPNESS)
     element = explorer_element(explorer.module, explorer.state())
     body = PAGE.format(theme=theme, name=explorer.module, element=element)
-    page.route(
-        f"{address}/page.html", lambda route: route.fulfill(body=body, content_type="text/html")
-    )
-    page.goto(f"{address}/page.html")
+    url = f"{address}/page.html"
+    page.route(url, lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.goto(url)
     page.wait_for_selector(".explorer svg")
     return page
 
@@ -84,11 +71,10 @@ def take_still(page: Page) -> Image.Image:
     return Image.open(io.BytesIO(box.screenshot())).convert("RGB").quantize(64)
 
 
-def main() -> None:
-    """Take the still pictures of all explorers, or of some."""
-    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    reader.add_argument("names", nargs="*", metavar="NAME")
-    names = reader.parse_args().names
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    names = parser.parse_args().names
     with chromium() as browser, served() as address:
         if browser is None:
             raise SystemExit(NO_BROWSER)
@@ -96,8 +82,3 @@ def main() -> None:
             if not names or each.module in names:
                 page = open_explorer(browser, address, each())
                 take_still(page).save(FOLDER / "stills" / f"{each.module}.png", optimize=True)
-                page.close()
-
-
-if __name__ == "__main__":
-    main()

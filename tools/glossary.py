@@ -33,8 +33,7 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
             for sentence in SENTENCE.split(line):
                 for term in filter(is_term, BOLD.findall(sentence)):
                     explained.setdefault(term.lower(), (term, chapter.name, sentence))
-    order = sorted(explained.values(), key=lambda entry: entry[0].lower())
-    return {term: (chapter, sentence) for term, chapter, sentence in order}
+    return {term: (chapter, sentence) for _, (term, chapter, sentence) in sorted(explained.items())}
 
 
 def is_term(bold: str) -> bool:

@@ -11,7 +11,6 @@ from notebooks import ROOT, chapters, rewrite
 
 BOX = "You will build"
 LINE = re.compile(r"\n*^(← \[.+|\[.+\.ipynb\) →)$", re.MULTILINE)
-
 PICTURES = re.compile(r"\n+^(?=\[[\w.]+\.svg\]: )", re.MULTILINE)  # they end a cell
 
 
@@ -30,12 +29,7 @@ def link(path: Path) -> str:
 
 
 def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the links of all chapters; return the names of the files that changed.
-
-    Args:
-        root: The folder that contains ``notebooks/``.
-        check: Whether to change nothing.
-    """
+    """Correct the links of all chapters, unless this is a check; return the names of stale ones."""
     paths = chapters(root)
 
     def linked(path: Path, text: str) -> str:
@@ -53,5 +47,4 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in write():
-        print(name)
+    print(*write(), sep="\n")

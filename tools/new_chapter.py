@@ -5,7 +5,6 @@ Run ``python tools/new_chapter.py 26_name``, then ``make sync``.
 
 import argparse
 import re
-from keyword import iskeyword
 from pathlib import Path
 
 import nbformat
@@ -43,21 +42,11 @@ def problem(name: str, root: Path = ROOT) -> str:
     taken = {path.name[:2]: path.name for path in chapters(root)}
     if name[:2] in taken:
         return f"the number {name[:2]} already belongs to {taken[name[:2]]}"
-    if int(name[:2]) > int(max(taken)) + 1:
-        return f"{name} would leave a gap, because the last chapter is {taken[max(taken)]}"
-    if iskeyword(name[3:]):
-        return f"choose another name, because Python cannot import a module called {name[3:]!r}"
     places = f"course_lib/**/{name[3:]}.py course_lib/**/{name[3:]}/* tests/**/test_{name[3:]}.py"
     used = [path for place in places.split() for path in root.glob(place)]
     if used:
         return f"choose another name, because there is already {used[0].relative_to(root)}"
     return ""
-
-
-def insert(text: str, entry: str, new: str, number: str) -> str:
-    """Insert an entry behind the last one whose number is smaller."""
-    *_, last = (m for m in re.finditer(entry, text, re.MULTILINE) if m[1] < number)
-    return text[: last.end()] + new + text[last.end() :]
 
 
 def notebook(text: str) -> str:
@@ -86,7 +75,8 @@ def write(name: str, root: Path = ROOT) -> list[str]:
         files[filled(file)] = notebook(text) if file.endswith(".ipynb") else text
     for page, (entry, new) in LISTS.items():
         text = (root / page).read_text(encoding="utf-8")
-        files[page] = insert(text, entry, filled(new), number)
+        *_, before = (m for m in re.finditer(entry, text, re.MULTILINE) if m[1] < number)
+        files[page] = text[: before.end()] + filled(new) + text[before.end() :]
     for file, text in files.items():
         (root / file).write_text(text, encoding="utf-8")
     return list(files)

@@ -1,7 +1,6 @@
-"""Export, run and check the chapters; the notebooks are the source of the model's code."""
+"""Export and run the chapters; the notebooks are the source of the model's code."""
 
 import argparse
-import platform
 import re
 import shutil
 import subprocess
@@ -12,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
+from ipykernel.ipkernel import IPythonKernel
+from nbclient import execute
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbdev.export import nb_export
 
@@ -25,20 +25,8 @@ HIDE = "hide-input"  # the tag that folds a cell's source on the site
 NEEDS_WEIGHTS = "needs-weights"  # the tag of a cell that reads published weights
 WIDGET = "application/vnd.jupyter.widget-view+json"
 METADATA = {  # JupyterLab writes it, and marks a notebook with another version as changed
-    "kernelspec": {
-        "display_name": "Python 3 (ipykernel)",
-        "language": "python",
-        "name": "python3",
-    },
-    "language_info": {
-        "codemirror_mode": {"name": "ipython", "version": 3},
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "nbconvert_exporter": "python",
-        "pygments_lexer": "ipython3",
-        "version": platform.python_version(),
-    },
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": IPythonKernel.language_info,
 }
 
 
@@ -49,24 +37,16 @@ def chapters(root: Path = ROOT) -> list[Path]:
 
 def module_name(chapter: Path) -> str | None:
     """Read which module a chapter exports, if any."""
-    for cell in nbformat.read(chapter, as_version=4).cells:
-        exported = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
-        if exported and cell.cell_type == "code":
-            return exported[1]
-    return None
+    exported = re.search(r'^ +"#\| default_exp (\w+)', chapter.read_text(encoding="utf-8"), re.M)
+    return exported[1] if exported else None
 
 
 def export(root: Path = ROOT) -> list[Path]:
-    """Write course_lib/NAME.py from the cells marked ``#| export``, formatted by ruff.
+    """Write course_lib/NAME.py from the cells marked ``#| export``; return the modules written.
 
-    The marks that nbdev leaves between cells are taken out, and imports over several lines become
-    relative, as nbdev makes the others: a module reads as one text.
-
-    Args:
-        root: A folder that holds ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
-
-    Returns:
-        The modules written.
+    The marks that nbdev leaves between cells are taken out, imports over several lines become
+    relative, as nbdev makes the others, and ruff formats the module, so that it reads as one text.
+    The folder ``root`` contains ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
     """
     written = []
     for chapter in chapters(root):
@@ -84,12 +64,9 @@ def export(root: Path = ROOT) -> list[Path]:
 
 
 def rewrite(paths: list[Path], revised: Callable[[Path, str], str], check: bool) -> list[str]:
-    """Replace the text of files by what a function returns for it; return the names that changed.
+    """Replace the text of files by what ``revised`` returns for each path and its text.
 
-    Args:
-        paths: The files.
-        revised: Called with each path and its text.
-        check: Whether to change nothing.
+    Returns the names of the files that change; a check writes nothing.
     """
     changed = []
     for path in paths:
@@ -110,13 +87,8 @@ def out_of_step() -> list[str]:
         shutil.copy(ROOT / "pyproject.toml", copy)
         (copy / "course_lib").mkdir()
         fresh = {path.name: path.read_text(encoding="utf-8") for path in export(copy)}
-    stale = [
-        name
-        for name, text in fresh.items()
-        if not (ROOT / "course_lib" / name).exists()
-        or (ROOT / "course_lib" / name).read_text(encoding="utf-8") != text
-    ]
     modules = {p.name: p.read_text(encoding="utf-8") for p in (ROOT / "course_lib").glob("*.py")}
+    stale = [name for name, text in fresh.items() if modules.get(name) != text]
     exported = [name for name, text in modules.items() if "File to edit: ../notebooks/" in text]
     return stale + [name for name in exported if name not in fresh]
 
@@ -131,17 +103,8 @@ def run(chapter: Path) -> float:
         if missing := missing_weights():
             names = " and ".join(missing)
             sys.exit(f"{chapter.name} was not executed: it needs {names}; run: make weights")
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = []
-            cell.execution_count = None
     start = time.perf_counter()
-    NotebookClient(
-        notebook,
-        timeout=CELL_TIMEOUT,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(chapter.parent)}},
-    ).execute()
+    execute(notebook, cwd=str(chapter.parent), timeout=CELL_TIMEOUT, kernel_name="python3")
     seconds = time.perf_counter() - start
     tidy(notebook)
     nbformat.write(notebook, chapter)
@@ -186,26 +149,13 @@ def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookN
     return [output for output in outputs if output.get("data", True)]
 
 
-def main() -> int:
-    """Run the command line; return the exit code."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["export", "run", "check"])
+    parser.add_argument("command", choices=["export", "run"])
     parser.add_argument("chapters", nargs="*", type=Path, help="for run: which; all unless given")
     options = parser.parse_args()
-    if missing := [str(chapter) for chapter in options.chapters if not chapter.is_file()]:
-        parser.error(f"there is no chapter {', '.join(missing)}")
     if options.command == "export":
         print(*[path.relative_to(ROOT) for path in export()], sep="\n")
-    elif options.command == "run":
+    else:
         for chapter in options.chapters or chapters():
             print(f"{chapter.name}: {run(chapter):.0f} s", flush=True)
-    else:
-        stale = out_of_step()
-        if stale:
-            print("differ from the notebooks (run `make export`):", *stale)
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,15 +15,11 @@ TRAININGS = {  # steps, hours, and the cost that table 2 prints
     "big": (BIG, 300_000, 3.5 * 24, 2.3e19),
 }
 TOKENS = 25_000  # of the source in a batch, and as many of the target (§5.1)
+LENGTH = 25  # tokens of every sentence, which only *counted* depends on
 
 
-def training_cost(name: str, length: int = 25) -> dict[str, float]:
-    """Estimate the operations of a whole training run in four ways.
-
-    Args:
-        name: ``"base"`` or ``"big"``.
-        length: Tokens of every sentence, which only *counted* depends on.
-    """
+def training_cost(name: str) -> dict[str, float]:
+    """Estimate the operations of a whole training run, ``"base"`` or ``"big"``, in four ways."""
     config, steps, hours, _ = TRAININGS[name]
     with torch.device("meta"):
         total = sum(parameter.numel() for parameter in Transformer(config).parameters())
@@ -31,5 +27,5 @@ def training_cost(name: str, length: int = 25) -> dict[str, float]:
         "GPU-seconds": 8 * hours * 3600 * P100,
         "every token, every parameter": 6 * total * 2 * TOKENS * steps,
         "every token, one stack": 6 * total * TOKENS * steps,
-        "counted": 3 * forward_flops(config, length, length) * TOKENS / length * steps,
+        "counted": 3 * forward_flops(config, LENGTH, LENGTH) * TOKENS / LENGTH * steps,
     }

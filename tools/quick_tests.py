@@ -17,7 +17,6 @@ from notebooks import ROOT, chapters, module_name
 MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in chapters()}  # by chapter
 ALWAYS = "tests/test_architecture.py"  # also compares the package with what the chapters export
 CHECKS = "tests/exercises/test_checks.py"
-SCRIPTS = "tests/test_javascript.py"
 
 
 def module_of(file: str) -> str:
@@ -58,7 +57,7 @@ def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]
     for file in files:
         rule, tests = tests_of(file)
         print(f"{file}: {rule}")
-        targets |= {*tests, SCRIPTS} if file.endswith(".js") else set(tests)
+        targets |= {*tests, "tests/test_javascript.py"} if file.endswith(".js") else set(tests)
         if text := source(file):
             targets |= {file} - set(MODULES)
             tasks |= set(re.findall(r'"(\w+)"', text)) & set(exercises())

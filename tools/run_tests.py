@@ -15,6 +15,7 @@ from build_site import MATHJAX
 ROOT = Path(__file__).resolve().parent.parent
 Parts = dict[str, list[str]]  # a name, and the arguments of python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
@@ -22,17 +23,12 @@ TWO = ["-n", "2", "--dist", "worksteal"]  # an idle process takes tests from the
 PARTS = {  # chapter 11 comes first: it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
-        *PYTEST,
-        *(*TWO, "-p", "no:nbval", "--doctest-modules", "--ignore=tests/browser"),
-        *("-m", "not workbook"),
+        *NO_NBVAL,
+        *TWO,
+        *("--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
         *("tests", "course_lib"),
     ],
-    "workbook": [
-        *PYTEST,
-        *(*TWO, "-p", "no:nbval"),
-        *("-m", "workbook and not textbooks"),
-        "tests/exercises",
-    ],
+    "workbook": [*NO_NBVAL, *TWO, "-m", "workbook and not textbooks", "tests/exercises"],
     "chapters": [
         *PYTEST,
         *NBVAL,
@@ -44,18 +40,17 @@ PARTS = {  # chapter 11 comes first: it trains the translator that tests and cha
 SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
 STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
 BESIDE = [  # the first group loads what chapter 11 trains, and waits more than it computes
-    {**SITE, "browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]},
+    {**SITE, "browser": [*NO_NBVAL, "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]
-Result = tuple[tuple[int, int, int], float, str]
+Counts = tuple[int, int, int]  # how many tests passed, failed and were skipped
+Result = tuple[Counts, float, str]  # and the seconds of a part, and what it printed
 
 
 def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> Result:
-    """Run one part.
-
-    Returns:
-        How many passed, failed and were skipped; its seconds; what it printed, if it runs beside.
-    """
+    """Run one part, and keep what it prints if it runs beside the others."""
+    if not beside:
+        print(f"== {name}", flush=True)
     start, report = time.perf_counter(), folder / f"{name}.xml"
     if arguments[:2] == PYTEST[:2]:
         arguments = [*arguments, f"--junitxml={report}"]
@@ -67,7 +62,7 @@ def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> 
     return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
 
 
-def counted(report: Path, code: int) -> tuple[int, int, int]:
+def counted(report: Path, code: int) -> Counts:
     """Read how many tests passed, failed and were skipped; without a report, ask the exit code."""
     if not report.exists():
         return int(code == 0), int(code != 0), 0
@@ -80,23 +75,16 @@ def counted(report: Path, code: int) -> tuple[int, int, int]:
 
 def run_each(parts: Parts, folder: Path, beside: bool = False) -> dict[str, Result]:
     """Run one part after the other."""
-    results = {}
-    for name, arguments in parts.items():
-        if not beside:
-            print(f"== {name}", flush=True)
-        results[name] = run(name, arguments, folder, beside)
-    return results
+    return {name: run(name, arguments, folder, beside) for name, arguments in parts.items()}
 
 
 def run_all(
     parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE
-) -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
+) -> tuple[dict[str, float], Counts, list[str]]:
     """Run all parts, whatever fails on the way, and each group beside at the same time.
 
-    The first group starts after the first part, and the other groups start at once.
-
-    Returns:
-        The seconds of each part, and of all; how many passed, failed and were skipped; what failed.
+    The first group starts after the first part, and the other groups start at once. Returns the
+    seconds of each part and of all, the sums of all counts, and the names of what failed.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:

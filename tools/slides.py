@@ -26,13 +26,11 @@ DECK = Template(Path(__file__).with_name("slide_deck.html").read_text(encoding="
 
 def list_decks(page: Path, chapters: list[Path]) -> None:
     """Add a link to the deck of each chapter to a page of the site."""
-    items = []
-    for path in chapters:
-        first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0]
-        title = escape(first.removeprefix("# ").strip())
-        items.append(f'<li><a href="slides/{path.stem}.html">{title}</a></li>')
     with page.open("a", encoding="utf-8") as file:
-        file.write("\n".join(["", "```{raw} html", "<ul>", *items, "</ul>", "```", ""]))
+        for path in chapters:
+            first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0]
+            title = escape(first.removeprefix("# ").strip())
+            file.write(f'\n- <a href="slides/{path.stem}.html">{title}</a>')
 
 
 def write_decks(site: Path) -> None:
@@ -44,12 +42,7 @@ def write_decks(site: Path) -> None:
 
 
 def deck(chapter: HtmlElement, name: str) -> str:
-    """Return a deck.
-
-    Args:
-        chapter: The chapter, as its page has it; its links are changed.
-        name: The name of the page, and of the deck, in another folder.
-    """
+    """Return the deck of a chapter's page, whose links are changed; both files have this name."""
     for part in chapter.xpath(LEFT_OUT):
         part.drop_tree()
     chapter.rewrite_links(

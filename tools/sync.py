@@ -10,27 +10,18 @@ import sys
 from modulefinder import ModuleFinder
 from pathlib import Path
 
-import changed_files
-from changed_files import CODE, code_of, on_disk
+from changed_files import CODE, code_of, keep, on_disk, since_sync
 from nbclient.exceptions import CellExecutionError
 
-import notebooks
+from notebooks import ROOT, chapters, export, out_of_step, run
 
-ROOT = notebooks.ROOT
-EXERCISES = "course_lib/exercises/"
-STEPS = {  # what a script does, where it is, and where a change makes it necessary
-    "add up the minutes of the chapters": (
-        "tools/chapter_times.py",
-        "course_lib notebooks README docs",
-    ),
-    "link the chapters to their neighbors": ("tools/navigation.py", "notebooks"),
-    "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
-    "embed the figures in the chapters": ("tools/embed_pictures.py", "figures notebooks"),
-    "train models with the new mistakes": ("experiments/mutants.py", "course_lib/exercises/bank"),
-    "rewrite the numbers on the pages": (
-        "tools/update_results.py",
-        "README docs course_lib notebooks benchmarks experiments tools",
-    ),
+STEPS = {  # scripts, and where a change makes each of them necessary
+    "tools/chapter_times.py": "course_lib notebooks README docs",
+    "tools/navigation.py": "notebooks",
+    "figures/src/draw_all.py": "figures course_lib notebooks benchmarks",
+    "tools/embed_pictures.py": "figures notebooks",
+    "experiments/mutants.py": "course_lib/exercises/bank",
+    "tools/update_results.py": "README docs course_lib notebooks benchmarks experiments tools",
 }
 
 
@@ -39,17 +30,14 @@ def needed(chapter: str) -> set[str]:
 
     The checks import every model. This is not followed, because ``shown`` says what they show.
     """
-    code = code_of(on_disk(chapter))
+    code = compile(code_of(on_disk(chapter)), chapter, "exec")
     exercises = "course_lib.exercises"
     modules = {f"course_lib.{path.stem}" for path in (ROOT / "course_lib").iterdir()}
-    return imported(code, {exercises}) | imported(code, modules - {exercises})
-
-
-def imported(code: str, excluded: set[str]) -> set[str]:
-    """Name the files of the package that code imports without these modules."""
-    finder = ModuleFinder(path=[str(ROOT)], excludes=list(excluded))
-    finder.scan_code(compile(code, "chapter", "exec"), finder.add_module("__main__"))
-    files = [module.__file__ for module in finder.modules.values() if module.__file__]
+    files = set()
+    for excluded in ({exercises}, modules - {exercises}):
+        finder = ModuleFinder(path=[str(ROOT)], excludes=list(excluded))
+        finder.scan_code(code, finder.add_module("__main__"))
+        files |= {module.__file__ for module in finder.modules.values() if module.__file__}
     return {str(Path(file).relative_to(ROOT)) for file in files}
 
 
@@ -59,7 +47,7 @@ def shown(chapter: str) -> set[str]:
     from course_lib.exercises.catalogue import tasks
     from course_lib.exercises.exercise_bank import exercise, exercises
 
-    homes = {name: f"{EXERCISES}bank/{exercise(name).module}.py" for name in exercises()}
+    homes = {name: f"course_lib/exercises/bank/{exercise(name).module}.py" for name in exercises()}
     code = code_of(on_disk(chapter))
     records = {f"course_lib/tasks/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
     if "progress()" in code:
@@ -88,26 +76,26 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="do everything, changed or not")
     everything = parser.parse_args().all
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)
-    if stale := notebooks.out_of_step():
-        notebooks.export()
+    if stale := out_of_step():
+        export()
         print("exported from the chapters:", ", ".join(stale))
-    for what, (script, places) in STEPS.items():
-        changed = changed_files.since_sync()
+    for script, places in STEPS.items():
+        changed = since_sync()
         if everything or any(file.startswith(tuple(places.split())) for file in changed):
-            print(f"{script}: {what}", flush=True)
+            print(f"{script}: running", flush=True)
             subprocess.run([sys.executable, ROOT / script], cwd=ROOT, check=True)
         else:
             print(f"{script}: skipped, because nothing that it reads has changed")
     skipped = 0
-    for path in notebooks.chapters():
+    for path in chapters():
         chapter = f"notebooks/{path.name}"
         if why := "--all" if everything else reason(chapter, changed):
             print(f"{chapter}: executed, because {why}", flush=True)
-            notebooks.run(path)
+            run(path)
         else:
             skipped += 1
     print(f"{skipped} chapters were not executed, because nothing that they use has changed")
-    changed_files.keep()
+    keep()
 
 
 if __name__ == "__main__":

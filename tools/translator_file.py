@@ -27,5 +27,4 @@ def write_translator(path: Path) -> None:
         "english": {n: translator.source_ids([spell(n, "en")])[0].tolist() for n in numbers},
         "german": {n: spell(n, "de") for n in numbers},
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     save_file(halves, path, metadata={name: json.dumps(value) for name, value in about.items()})

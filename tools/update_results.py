@@ -1,9 +1,8 @@
-"""Rewrite the numbers in README.md and docs/ from their records; with --check only compare.
+"""Rewrite the numbers in README.md and docs/ from their records.
 
 A region of a page begins with ``<!-- results: NAME -->`` and ends with ``<!-- end -->``.
 """
 
-import argparse
 import json
 import re
 import sys
@@ -17,23 +16,19 @@ from statistics import fmean
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # the tables of mistakes
 
 import chapter_times
+import difference_effects
 import mutant_tables
 import paper_audit
 
-from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercise_bank, exercises, known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.exercises.public_issues import with_links
 from course_lib.trainer.results import Entry, read_entries, read_record, record_of
-from notebooks import chapters
+from notebooks import ROOT, chapters, rewrite
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCH = ROOT / "benchmarks" / "bench.json"
-INT8 = ROOT / "benchmarks" / "int8.json"
 NUMBERS = record_of("numbers_record")
-EFFECTS = ROOT / "experiments" / "difference_effects.json"
-RECORDS = (BENCH, INT8, NUMBERS, EFFECTS)
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
@@ -142,26 +137,21 @@ def bench_table(
     columns: Mapping,
     cell: Callable[[Entry], str] = lambda row: with_range(row["ratio"]),
 ) -> str:
-    """Write a table of the bench.
+    """Write a table of a part of the bench; a cell without a record is –.
 
-    Args:
-        part: Of the record.
-        names: What the record calls each row of the table, and what the page calls it.
-        key: What tells the columns apart in the record.
-        columns: Its values, and the heads of the columns.
-        cell: What the table says of a row of the record; – if there is none.
+    ``names`` and ``columns`` say what the page calls what the record calls the rows and columns.
+    The columns differ in ``key``, and ``cell`` returns what the table says about a record's row.
     """
-    recorded = rows_by(part, key)
+    found = {at: cell(row) for at, row in rows_by(part, key).items() if at[0] in names}
     rows = (
-        [label, *(cell(recorded[name, at]) if (name, at) in recorded else "–" for at in columns)]
-        for name, label in names.items()
+        [label, *(found.get((name, at), "–") for at in columns)] for name, label in names.items()
     )
     return table(["", *columns.values()], rows)
 
 
 def int8() -> str:
     """Write what translators with weights of one byte come to."""
-    by_task = {entry["task"]: entry["rows"] for entry in read_entries(INT8)}
+    by_task = {entry["task"]: entry["rows"] for entry in read_entries(BENCH.with_name("int8.json"))}
     searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
     rows = []
     for name, label in ROUNDED.items():
@@ -181,12 +171,9 @@ def speed_and_memory(row: Entry) -> str:
 
 def training_notes() -> str:
     """Say how much autograd saves, and how fast training on sentences of mixed length is."""
-    found = rows_by("training", "table")
+    kept = {at: row.get("kept_mib") for at, row in rows_by("training", "table").items()}
     saved = [
-        " and ".join(
-            f"{found[name, size]['kept_mib'] / found['torch.nn.Transformer', size]['kept_mib']:.2f}"
-            for size in SIZES
-        )
+        " and ".join(f"{kept[name, at] / kept['torch.nn.Transformer', at]:.2f}" for at in SIZES)
         for name in ("like for like", "dropout as the paper")
     ]
     (mixed,) = bench("mixed")["rows"]
@@ -212,12 +199,9 @@ def waiting() -> str:
 
 
 def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) -> str:
-    """Write a table with a column for each seed, and a mean of every row that has all seeds.
+    """Write a table of scores with a column for each seed, and a mean of rows with all seeds.
 
-    Args:
-        entries: One for each model and seed.
-        name: What the page calls the model of an entry.
-        score: The number that the table shows.
+    ``name`` returns what the page calls the model of an entry.
     """
     scores: dict[str, dict[int, float]] = {}
     for entry in entries:
@@ -233,21 +217,15 @@ def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) 
 
 def language_models() -> str:
     """Write the validation loss of the GPT."""
-    places = {text: place for place, text in enumerate(TEXTS)}
-    key = itemgetter("text", "init_std")
-    entries = sorted(read_record("language_model_record"), key=lambda entry: places[key(entry)])
+    key, texts = itemgetter("text", "init_std"), list(TEXTS)
+    entries = sorted(read_record("language_model_record"), key=lambda e: texts.index(key(e)))
     return by_seed(entries, lambda entry: TEXTS[key(entry)], "val_loss")
 
 
-def translators(split: str, *wanted: float) -> list[Entry]:
+def translators(split: str, epochs: int, dropout: float, average: int) -> list[Entry]:
     """Find the translators of captions that were trained in one way, one for each seed."""
-    names = ("epochs", "dropout", "average")
-    same = (
-        entry
-        for entry in read_record("multi30k_record")
-        if tuple(entry[n] for n in names) == wanted
-    )
-    return [entry for entry in same if entry["split"] == split]
+    wanted = dict(split=split, epochs=epochs, dropout=dropout, average=average)
+    return [entry for entry in read_record("multi30k_record") if wanted.items() <= entry.items()]
 
 
 def multi30k() -> str:
@@ -331,17 +309,14 @@ def lessons() -> str:
     return table(["chapter", "minutes to read", "with exercises", "needs"], rows)
 
 
-def common_mistakes(module: str, count: int = 5) -> str:
-    """List a module's mistakes that are cited from the most public issues and pull requests.
-
-    A module without exercises has none.
-    """
+def common_mistakes(module: str) -> str:
+    """List a module's five mistakes that cite the most public issues; without exercises, none."""
     mistakes = [mistake for mistake in every_mistake() if mistake.module == module]
     mistakes.sort(key=citations, reverse=True)
     lines = [
         f"- `{mistake.exercise}`: {mistake.sentence}"
         + (f" ({with_links(mistake.seen)})" if mistake.seen else "")
-        for mistake in mistakes[:count]
+        for mistake in mistakes[:5]
     ]
     return "\n".join(["**Mistakes to expect.**\n", *lines, ""]) if lines else ""
 
@@ -377,7 +352,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "waiting": waiting,
     "table_2": table_2,
     "difference_effects": lambda: by_seed(
-        read_entries(EFFECTS), itemgetter("name"), "val_loss"
+        read_entries(difference_effects.RECORD), itemgetter("name"), "val_loss"
     ),
     "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
     "not_seen": lambda: table(["where", "what no probe sees"], mutant_tables.not_seen()),
@@ -388,37 +363,20 @@ REGIONS: dict[str, Callable[[], str]] = {
 def rewritten(page: str) -> str:
     """Return a page with every region rewritten.
 
-    Raises:
-        ValueError: If a region has no end, or a name that stands for nothing.
+    Raises ValueError if a region has no end, or a name that stands for nothing.
     """
     names = [name for _, name, _ in REGION.findall(page)]
     if not len(names) == page.count("<!-- results:") == page.count("<!-- end -->"):
         raise ValueError("a region has no <!-- end -->, or an <!-- end --> no region")
-    unknown = [name for name in names if name not in REGIONS]
-    if unknown:
+    if unknown := [name for name in names if name not in REGIONS]:
         raise ValueError(f"there are no results called {', '.join(unknown)}")
     return REGION.sub(lambda region: region[1] + REGIONS[region[2]](), page)
 
 
-def main(arguments: Sequence[str] | None = None, pages: Sequence[Path] = PAGES) -> int:
-    """Rewrite the pages, or with --check name those that differ from the records."""
-    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    reader.add_argument("--check", action="store_true", help="only name the pages that differ")
-    check = reader.parse_args(arguments).check
-    if missing := [str(file) for file in RECORDS if not file.is_file()]:
-        reader.error(f"a record is missing: {', '.join(missing)}")
-    texts = {page: page.read_text(encoding="utf-8") for page in pages}
-    try:
-        stale = {page: new for page, old in texts.items() if (new := rewritten(old)) != old}
-    except ValueError as error:
-        reader.error(str(error))
-    for page, new in stale.items():
-        if check:
-            print(f"{page.name} differs from the records; run: make results")
-        else:
-            write_whole(page, new)
-    return int(check and bool(stale))
+def write(pages: Sequence[Path] = PAGES, check: bool = False) -> list[str]:
+    """Rewrite the pages, unless this is a check; return the names of those that changed."""
+    return rewrite(pages, lambda _, page: rewritten(page), check)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    print(*write(), sep="\n")

@@ -34,7 +34,7 @@ def jupyter(browser, course, tmp_path_factory):
 def lab(jupyter):
     """Return JupyterLab, and hold it in the end to have met no error and no other host."""
     yield jupyter
-    jupyter.close()
+    jupyter.page.evaluate("jupyterapp.shell.currentWidget.dispose()")  # its kernel stays
     errors, hosts = jupyter.errors, jupyter.hosts
     jupyter.errors, jupyter.hosts = [], set()
     assert not errors

@@ -81,7 +81,7 @@ def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(cou
     cells = code_cells(course / CHAPTER)
     (index,) = (n for n, source in cells.items() if source == "PositionExplorer()")
     lab.open(CHAPTER)
-    lab.run_all()
+    assert lab.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     lab.run_cell(index, "explorer = PositionExplorer()\nexplorer")
     handle = map_of(lab.cell(index))
     handle.scroll_into_view_if_needed()
@@ -92,4 +92,3 @@ def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(cou
     lab.page.mouse.click(box["x"] + 50, box["y"] + 45)
     lab.run_cell(index + 2, "print(explorer.position, explorer.pair)")
     lab.expect_output(index + 2, "1 0")
-    lab.screenshot("03_positions")

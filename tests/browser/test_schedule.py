@@ -25,7 +25,6 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
     cell = lab.cell(0)
     handle = cell.locator(".handle")
     handle.focus()
-    lab.screenshot(kind.module, cell)
     assert cell.locator(".explorer").bounding_box()["height"] <= HIGHEST
     lab.page.set_viewport_size(usual)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from build_site import ROOT, SITE, Pages
+from build_site import ROOT, SITE
 from test_links import foreign
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -55,6 +55,14 @@ def site():
     """Serve the site on this computer, and return its address."""
     if not (SITE / "index.html").exists():
         pytest.skip("the site is not built: it needs npm, then make site")
+
+    class Pages(http.server.SimpleHTTPRequestHandler):
+        """Send the site as a public host does: for a missing page, the page that says so."""
+
+        error_message_format = (SITE / "404.html").read_text(encoding="utf-8").replace("%", "%%")
+
+        def log_message(self, *args):
+            """Say nothing."""
 
     handler = functools.partial(Pages, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -10,26 +10,30 @@ RIGHT = "return torch.ones(length, length, dtype=torch.bool, device=device).tril
 WRONG = f"{RIGHT}.T"
 
 
+def run_imports(lab: Lab, cells: dict[int, str], before: int):
+    """Run the cells above a cell that import something."""
+    for index, source in cells.items():
+        if index < before and "import " in source:
+            lab.run_cell(index)
+
+
 def test_a_learner_is_told_which_mistake_was_made_and_then_that_it_is_correct(course, lab: Lab):
     make_workbook(course / "workbook")
     path = "workbook/06_masks.ipynb"
     cells = code_cells(course / path)
     exercise = next(n for n, source in cells.items() if "causal_mask = attempt(" in source)
     lab.open(path, shared=False)
-    lab.run_imports(cells, exercise)
+    run_imports(lab, cells, exercise)
     lab.run_cell(exercise)
     lab.expect_output(exercise, "Not attempted yet: causal_mask")
     lab.run_cell(exercise, cells[exercise].replace(STUB, WRONG))
     lab.expect_output(exercise, "This is what you get when")
     lab.expect_output(exercise, "Not yet: causal_mask")
-    lab.screenshot("workbook_wrong")
     lab.run_cell(exercise, cells[exercise].replace(STUB, RIGHT))
     lab.expect_output(exercise, "Correct: causal_mask")
-    lab.screenshot("workbook_right")
     last = max(cells)
     lab.run_cell(last)
     lab.expect_output(last, "my_lib/masks.py: 1 of 2 are yours")
-    lab.screenshot("workbook_exported")
     assert "tril()" in (course / "workbook" / "my_lib" / "masks.py").read_text(encoding="utf-8")
 
 
@@ -39,7 +43,7 @@ def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: La
     cells = code_cells(course / path)
     asked = next(n for n, source in cells.items() if source.startswith("guess("))
     lab.open(path, shared=False)
-    lab.run_imports(cells, asked)
+    run_imports(lab, cells, asked)
     lab.run_cell(asked)
     box = lab.cell(asked).locator("input")
     box.press("Enter")
@@ -51,7 +55,6 @@ def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: La
         lab.expect_output(asked, "Your guess: yes, <b>twice</b>")
         lab.expect_output(asked, "times as large")
         expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is set
-        lab.screenshot("guess")
         lab.run_cell(asked)
     lab.cell(asked).get_by_role("button", name="Guess again").press("Enter")
     expect(box).to_be_focused()
