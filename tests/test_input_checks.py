@@ -1,6 +1,8 @@
 """Argument checks name the values that do not fit, directly and through the public call."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,16 +14,20 @@ from torch import nn
 from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.attention_capture import capture_attention
+from course_lib.batching import TokenBatches, average_weights
 from course_lib.beam_search import beam_search
-from course_lib.data import Characters, Tokenizer, draw_numbers, read_text, side_by_side
+from course_lib.data import LIMIT, Characters, Tokenizer, draw_numbers, read_text, side_by_side
+from course_lib.data.alignments import reference_links, text_digits, token_digits
+from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
+from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
-from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, parse_rate
 from course_lib.input_checks import (
     check_attention_inputs,
     check_ids,
@@ -31,9 +37,19 @@ from course_lib.input_checks import (
 )
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
-from course_lib.modern_decoder import GroupedQueryAttention, apply_rope, rope_angles
+from course_lib.modern_decoder import (
+    GroupedQueryAttention,
+    ModernConfig,
+    ModernDecoder,
+    RMSNorm,
+    SwiGLU,
+    apply_rope,
+    rope_angles,
+)
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
+from course_lib.tokenization import BPETokenizer
+from course_lib.training import adam_update, label_smoothed_cross_entropy
 
 
 def ones(*shape, dtype=torch.bool):
@@ -137,6 +153,37 @@ REFUSED = [  # a call, and words of the message
     (lambda: Characters("ab").decode(torch.tensor([-1])), [-1, "0 to 1"]),
     (lambda: capture_attention({"self": [VECTORS]}, list), ["self", "Tensor"]),
     (lambda: capture_attention({"self": [nn.Identity()]}, list), ["self", "0 calls"]),
+    (lambda: AttentionCache(0), ["max_len=0"]),
+    (lambda: RMSNorm(0), ["positive"]),
+    (lambda: SwiGLU(4, 0), ["positive"]),
+    (lambda: parse_rate([]), ["no text"]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=-0.1), ["[0, 1]", -0.1]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=1.1), ["[0, 1]", 1.1]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=TGT_VOCAB), ["pad_id=10", 10]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=-1), ["pad_id=-1", TGT_VOCAB]),
+    (lambda: adam_update(*torch.zeros(3, 2), step=0), ["step=0", "positive"]),
+    (lambda: split_batch([1, 2, 3], 3, 3), ["rank=3", "world_size=3"]),
+    (lambda: split_batch([1, 2, 3], -1, 3), ["rank=-1", "world_size=3"]),
+    (lambda: split_batch([1, 2, 3], 0, 0), ["rank=0", "world_size=0"]),
+    (lambda: token_loss_scale(2, 4, 0), [2, 4, 0]),
+    (lambda: token_loss_scale(0, 0, 2), [0, 2]),
+    (lambda: token_loss_scale(5, 4, 2), [5, 4, 2]),
+    (lambda: token_loss_scale(-1, 4, 2), [-1, 4, 2]),
+    (lambda: TokenBatches([], 9), ["0 pairs"]),
+    (lambda: TokenBatches([([5], [1, 2])], 0), ["tokens=0"]),
+    (lambda: TokenBatches([([5], [1, 2])], 9, pool_size=0), ["pool_size=0"]),
+    (lambda: TokenBatches([([5] * 6, [1, 5, 2])], 7), ["8 tokens exceeds a batch of tokens=7"]),
+    (lambda: average_weights([]), ["no weights"]),
+    (lambda: BPETokenizer([(b"xy", b"z")]), ["no earlier merge has made", "b'xy'"]),
+    (lambda: BPETokenizer([], ["[pad]", "[pad]"]), ["must be distinct and not empty"]),
+    (lambda: BPETokenizer([], [""]), ["must be distinct and not empty"]),
+    (lambda: BPETokenizer([]).decode([256]), [256, "not an id from 0 to 255"]),
+    (lambda: BPETokenizer([]).decode([-1]), [-1, "not an id from 0 to 255"]),
+    (lambda: token_digits(["▁drei"], 4, "de"), ["▁drei does not spell 4 in 'de'"]),
+    (lambda: token_digits(["vier"], 4, "de"), ["does not spell"]),  # a word begins with ▁
+    (lambda: reference_links(["▁three"], ["▁drei"], 345), ["does not spell 345"]),
+    (lambda: text_digits(LIMIT, "en"), ["1,000,000"]),
+    (lambda: text_digits(4, "xx"), ["'xx'"]),
 ]
 
 
@@ -144,6 +191,29 @@ REFUSED = [  # a call, and words of the message
 def test_sizes_and_shapes_that_do_not_fit_are_named(call, words):
     with pytest.raises(ValueError, match=says(*words)):
         call()
+
+
+MODERN = ModernConfig(num_heads=6, num_kv_heads=1, d_model=24)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(num_kv_heads=5), "KV heads"),
+        (dict(num_layers=0), "num_layers must be a positive integer, got 0"),
+        (dict(d_ff=2.5), "d_ff must be a positive integer, got 2.5"),
+        (dict(rope_base=math.nan), "rope_base must be a finite number"),
+        (dict(d_model=25), "d_model"),
+        (dict(d_k=0), "d_k or d_v=0"),
+        (dict(qk_norm=1), "qk_norm must be True or False, got 1"),
+        (dict(rope_factors=(1.0,)), "rope_factors must be 2 positive"),
+        (dict(rope_factors=(1.0, 0.0)), "rope_factors must be 2 positive"),
+    ],
+    ids=str,
+)
+def test_hyperparameters_that_make_no_modern_decoder_are_named(changes, words):
+    with pytest.raises(ValueError, match=words):
+        ModernDecoder(replace(MODERN, **changes))
 
 
 @pytest.mark.parametrize(
@@ -262,6 +332,34 @@ SRC = torch.full((B, S), 4)
 def translate(ids):
     """Read ids as the target."""
     return tiny_transformer().eval()(SRC[: max(1, len(ids))], ids)
+
+
+LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        partial(label_smoothed_cross_entropy, LOGITS),
+        lambda targets: token_accuracy(LOGITS, targets, PAD),
+        lambda targets: GPT(GPTConfig(**GPT_SIZES))(TARGETS, targets),
+    ],
+    ids=["loss", "accuracy", "GPT"],
+)
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        (TARGETS[:, 1:], [(B, T, TGT_VOCAB), (B, T), (B, T - 1)]),
+        (TARGETS[:1], [(B, T), (1, T)]),  # one row would broadcast in silence
+        (TARGETS.flatten(), [(B, T), (B * T,)]),
+        (TARGETS.float(), ["integers", "float32"]),
+        (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "by pad_id, not by"]),
+        (TARGETS + torch.tensor([[TGT_VOCAB], [-5]]), ["-1 to", f"0 to {TGT_VOCAB - 1}"]),
+    ],
+)
+def test_targets_that_do_not_fit_the_logits_are_named(read, targets, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        read(targets)
 
 
 READERS = {  # what reads target ids, and how its error calls them

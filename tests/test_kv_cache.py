@@ -320,5 +320,3 @@ def test_positions_beyond_the_model_are_rejected():
     engine.step(torch.full((2, MAX_LEN), BOS))
     with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
         engine.step(torch.full((2, 1), BOS))
-    with pytest.raises(ValueError, match=says("max_len=0")):
-        AttentionCache(0)

@@ -173,7 +173,7 @@ UNNAMED = {
         ("large mean", "centred.square().mean(dim=-1, keepdim=True)", new)
         for new in (
             "(x ** 2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2",
-            "(x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - x.mean(-1, keepdim=True) ** 2).abs()",
+            "(x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - (x - centred) ** 2).abs()",
         )
     ),
     "sinusoidal_encoding": (
