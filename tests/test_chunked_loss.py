@@ -44,9 +44,6 @@ def plain_loss(model, src, tgt, smoothing):
     return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
 
 
-# --- the loss
-
-
 @pytest.mark.parametrize(("tie", "rows", "smoothing"), [("all", 4, 0.1), ("none", 1000, 0.0)])
 def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypatch):
     monkeypatch.setattr(chunked_loss, "ROWS", rows)
@@ -76,9 +73,6 @@ def test_targets_outside_the_vocabulary_are_named(target):
     tgt[0, -1] = target  # no input, but a target
     with pytest.raises(ValueError, match=rf"target ids range from .*{target}.* ids 0 to {V - 1}"):
         ChunkedLoss(make_model())(src, tgt)
-
-
-# --- mixed precision
 
 
 def test_bfloat16_comes_close_with_gradients_in_float32():
@@ -118,9 +112,6 @@ def test_bfloat16_is_used_if_a_multiplication_takes_a_fifth_less_time(seconds, p
 
     monkeypatch.setattr(hardware, "Timer", timer)
     assert bfloat16_pays() is pays
-
-
-# --- averages
 
 
 def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):

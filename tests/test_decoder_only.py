@@ -44,9 +44,6 @@ def attentions(model):
     return [layer.self_attn for layer in model.stack.layers]
 
 
-# --- windows
-
-
 @given(seed=SEEDS, text_length=st.integers(2, 40), batch_size=st.integers(1, 6), data=st.data())
 def test_a_window_is_a_passage_and_its_prediction_is_one_token_later(
     seed, text_length, batch_size, data
@@ -92,9 +89,6 @@ def test_the_text_is_left_alone_and_keeps_its_type(generator, dtype, batch_size)
     assert text.equal(torch.arange(30, dtype=dtype))
 
 
-# --- parity
-
-
 @pytest.mark.filterwarnings("error")
 @BOTH_POSITIONS
 @BOTH_ORDERS
@@ -115,9 +109,6 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
     tables = [ours.embedding.weight, ours.embedding.weight]  # one matrix is used twice
     tables += [ours.positions.weight] if learned else []
     assert_parity(ours, theirs, lambda: ours(ids), run_theirs, tables, stack=ours.stack)
-
-
-# --- sizes, sharing and the start
 
 
 def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():

@@ -30,9 +30,6 @@ def padded_ids(generator):
     return src, tgt
 
 
-# --- parity
-
-
 @pytest.mark.filterwarnings("error")
 @TIES
 @BOTH_ORDERS
@@ -61,18 +58,12 @@ def test_agrees_with_torch(generator, tie_embeddings, norm_first, activation):
     assert_parity(ours, theirs, lambda: ours(src, tgt), run_theirs, tables)
 
 
-# --- properties
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_sentence_of_padding_leaves_everything_finite(generator, dtype):
     model, (src, tgt) = tiny_transformer().to(dtype), padded_ids(generator)
     src[0] = tgt[1] = PAD
     result = trace(lambda: model(src, tgt), [], model)
     assert all(x.isfinite().all() for x in [*result["outputs"], *result["parameters"].values()])
-
-
-# --- sizes, sharing and the start
 
 
 @TIES
@@ -104,9 +95,6 @@ def test_embeddings_start_with_variance_1_over_d_model(tie_embeddings):
         bound = math.sqrt(6 / sum(matrix.shape))
         assert 0.98 * bound < matrix.abs().max() <= bound
         assert matrix.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.03)
-
-
-# --- the configuration
 
 
 def test_the_defaults_are_the_base_model_of_the_paper():
