@@ -10,7 +10,6 @@ from course_lib.transformer import Transformer, TransformerConfig
 
 
 def make_generator(seed: int = 0) -> torch.Generator:
-    """Return a named source of random numbers."""
     return torch.Generator().manual_seed(seed)
 
 

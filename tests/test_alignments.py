@@ -72,7 +72,6 @@ def test_the_parts_add_up_to_the_number_and_leave_nothing_but_glue(language, num
 
 
 def digits_of(part: int) -> list[int]:
-    """List the places of a part's digits."""
     return [place for place, digit in enumerate(reversed(str(part))) if digit != "0"]
 
 

@@ -44,7 +44,6 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
-    """Return the cells of one kind."""
     return [cell for cell in read(path).cells if cell.cell_type == kind]
 
 

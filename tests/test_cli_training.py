@@ -88,12 +88,10 @@ class Terminal(io.StringIO):
     """Behave as a terminal."""
 
     def isatty(self):
-        """Say that this is one."""
         return True
 
 
 def contents(folder):
-    """Read every file of a folder."""
     return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
 
 

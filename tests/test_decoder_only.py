@@ -40,7 +40,6 @@ def draw_ids(generator, *shape):
 
 
 def attentions(model):
-    """List the attention of every layer."""
     return [layer.self_attn for layer in model.stack.layers]
 
 

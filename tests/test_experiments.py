@@ -88,7 +88,6 @@ def text(monkeypatch, tmp_path):
 
 
 def mistake(name):
-    """Find a known mistake."""
     return next(each for each in mutants.mutants() if each.name == name)
 
 
@@ -196,7 +195,6 @@ def test_the_record_has_every_run(record, runs):
 
 
 def parameters(model):
-    """Count the parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -43,7 +43,6 @@ def tiny(**changes):
 
 
 def draw_ids(generator, *shape):
-    """Draw ids of the whole vocabulary."""
     return torch.randint(VOCAB, shape, generator=generator)
 
 

@@ -131,7 +131,6 @@ def test_grouped_attention_agrees_with_loops(generator, num_kv_heads, rotated):
 
 
 def modern(**changes):
-    """Build a small model in float64, filled with random numbers."""
     sizes = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, num_kv_heads=2)
     config = ModernConfig(**sizes, d_model=WIDTH, d_ff=D_FF, **changes)
     return randomize(ModernDecoder(config)).eval()

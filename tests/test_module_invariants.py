@@ -53,19 +53,16 @@ class AddNormOfLinear(AddNorm):
 
 
 def gpt(dropout, bias=True):
-    """Build a GPT."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
     return GPT(GPTConfig(**sizes, dropout=dropout, bias=bias))
 
 
 def bert(dropout):
-    """Build an encoder-only model."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_ff=D_FF)
     return EncoderOnly(EncoderOnlyConfig(**sizes, d_model=D_MODEL, dropout=dropout))
 
 
 def modern():
-    """Build a decoder in the Llama layout."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, num_kv_heads=1)
     return ModernDecoder(ModernConfig(**sizes, d_model=D_MODEL, d_ff=D_FF))
 
@@ -169,7 +166,6 @@ def draw(name):
 
 
 def run(name, module, inputs):
-    """Return the outputs of a module."""
     output = module(*inputs, **MODULES[name][2])
     outputs = output if isinstance(output, tuple) else (output,)
     return [x for x in outputs if x is not None]

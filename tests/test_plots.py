@@ -30,7 +30,6 @@ def style():
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Collect what is sent to the notebook."""
     outputs = []
     monkeypatch.setattr(plots, "display", lambda data, **how: outputs.append((data, how)))
     return outputs

@@ -18,7 +18,6 @@ known_text = st.text("aZ09 \t\n~éЖ中\x00", min_size=1, max_size=30)
 
 
 def fill(folder, names=NAMES, content="name = {name!r}\n"):
-    """Write a small library."""
     folder.mkdir(exist_ok=True)
     for name in names:
         (folder / name).write_text(content.format(name=name), encoding="utf-8")
@@ -27,7 +26,6 @@ def fill(folder, names=NAMES, content="name = {name!r}\n"):
 
 @pytest.fixture
 def library(tmp_path):
-    """Return a folder of 40 short modules."""
     return fill(tmp_path / "library")
 
 
@@ -43,7 +41,6 @@ def shakespeare(tmp_path, monkeypatch):
 
 
 def names(files):
-    """List the names of files."""
     return [path.name for path in files]
 
 

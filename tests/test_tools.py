@@ -24,19 +24,16 @@ EXPLORER = {notebooks.WIDGET: {"model_id": "2"}} | PICTURE
 
 
 def tidied(*outputs):
-    """Return what is left of the outputs of a cell."""
     notebook = new_notebook(cells=[new_code_cell("1", outputs=list(outputs))])
     notebooks.tidy(notebook)
     return notebook.cells[0].outputs
 
 
 def shown(data):
-    """Make an output out of what a cell displayed."""
     return new_output("display_data", data=data)
 
 
 def printed(name, text):
-    """Make an output out of what a cell printed."""
     return new_output("stream", name=name, text=text)
 
 

@@ -30,7 +30,6 @@ SMOOTHING = 0.3
 
 @pytest.fixture
 def logits(generator):
-    """Return logits (B, T, V)."""
     return 2 * normal(generator, B, T, V)
 
 

@@ -42,7 +42,6 @@ HEADS = """def split_heads(x, num_heads):
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Read every file in a folder."""
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -78,7 +78,6 @@ def examine_here(package, asked, limit, texts):
 
 
 def judged(name, candidate):
-    """Try a candidate, and judge its results."""
     return separate_process._report(name, separate_process._tried(name, candidate))
 
 

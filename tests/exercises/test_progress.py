@@ -31,7 +31,6 @@ def library(tmp_path, monkeypatch):
 
 
 def kept(library: Path) -> dict:
-    """Read what is kept."""
     return json.loads((library / "progress.json").read_text())
 
 
