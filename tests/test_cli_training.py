@@ -32,7 +32,7 @@ from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator
-from course_lib.trainer import loop, run_folder
+from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
@@ -165,17 +165,6 @@ def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatc
     assert_one_sentence(task.train(), f"another process is training in {task.folder}")
     assert not contents(task.folder)
     assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # nobody can write there
-
-
-def test_a_checkpoint_is_read_once(task, monkeypatch):
-    task.train("--minutes", "0")
-    calls = []
-    for module, name in ((run_folder, "read_metadata"), (run_folder, "load_tensors")):
-        really = getattr(module, name)
-        note = lambda *words, n=name, do=really: calls.append(n) or do(*words)  # noqa: E731
-        monkeypatch.setattr(module, name, note)
-    assert task.train("--resume")[0] == 0
-    assert calls == ["read_metadata", "load_tensors"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parity import says
 
-from course_lib.data import Characters, read_library, read_shakespeare, user_folders
+from course_lib.data import Characters, read_library, read_shakespeare
 from course_lib.data.text import MIN_FILES, PRINTABLE, library_files
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -142,30 +142,13 @@ def test_the_split_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
     assert read.characters.decode(torch.cat([read.train, read.val])) == whole
 
 
-def test_the_folder_comes_from_the_environment_unless_it_is_given(
-    shakespeare, monkeypatch, tmp_path
-):
-    expected = read_shakespeare(shakespeare)
-    monkeypatch.setenv("COURSE_DATA", str(shakespeare))
-    assert read_shakespeare().train.equal(expected.train)
-    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "elsewhere"))
-    assert read_shakespeare(shakespeare).train.equal(expected.train)
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_without_a_folder_the_error_says_what_to_do(shakespeare, monkeypatch, value, tmp_path):
-    if value is not None:
-        monkeypatch.setenv("COURSE_DATA", value)
-    monkeypatch.setattr(user_folders, "PACKAGE", tmp_path / "elsewhere" / "course_lib")
-    with pytest.raises(ValueError, match=says("--data", "COURSE_DATA")):
-        read_shakespeare()
-
-
 def test_a_missing_file_is_named_with_the_way_out(shakespeare):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     path.unlink()
     for _ in range(2):
-        with pytest.raises(ValueError, match=says(path, "--text shakespeare")):
+        with pytest.raises(
+            ValueError, match=says(path, "--data", "COURSE_DATA", "--text shakespeare")
+        ):
             read_shakespeare(shakespeare)
         path.mkdir(exist_ok=True)  # a folder with that name is not a file
 
