@@ -24,6 +24,13 @@ def random_ids(generator: torch.Generator, vocab_size: int, *shape: int) -> Tens
     return ids + (ids >= PAD)
 
 
+def padded_ids(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw a source and a target; on each side one sentence is shorter than the other."""
+    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
+    src[1, -2:] = tgt[0, -1:] = PAD
+    return src, tgt
+
+
 @contextmanager
 def seeded(seed: int = 0):
     """Make dropout and initialisation repeatable in here, and leave no trace outside."""

@@ -36,12 +36,7 @@ from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import (
-    find_checkpoint,
-    load_average,
-    load_pipeline,
-    locked,
-)
+from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline, locked
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -303,11 +298,7 @@ def test_bfloat16_is_chosen_by_measuring_and_kept_by_resume(course, monkeypatch,
         ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be from 0"),
         ("numbers", ["train", "--minutes", "nan"], "--minutes=nan must be from 0"),
         ("gpt", ["train", "--accumulate", "2000"], "--accumulate=2000 must be from 1 to 1,024"),
-        (
-            "numbers",
-            ["translate", "one", "--to", "fr", "--out", "{}"],
-            "with --to de, not fr",
-        ),
+        ("numbers", ["translate", "one", "--to", "fr", "--out", "{}"], "with --to de, not fr"),
         ("numbers", ["translate", "-5"], "'-5' is not a whole number from 0 to 999,999"),
         ("numbers", ["translate", "1,000,000"], "'1,000,000' is not a whole number"),
         ("numbers", ["translate", "zwei \udcff"], "surrogates not allowed"),

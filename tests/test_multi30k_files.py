@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -166,9 +165,3 @@ def test_a_wrong_file_is_rejected_and_leaves_nothing(
         download_multi30k(tmp_path, url=site[1])
     left = sorted(path.name for path in (tmp_path / "multi30k").iterdir())
     assert left == ["train.de", "train.en"]  # they came first
-
-
-def test_two_downloads_at_once_do_not_disturb_each_other(site, tmp_path):
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda _: download_multi30k(tmp_path, url=site[1]), range(4)))
-    assert len(load_multi30k("val", folder=tmp_path)) == 2

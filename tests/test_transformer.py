@@ -6,10 +6,16 @@ from copy import deepcopy
 
 import pytest
 import torch
-from dimensions import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
+from dimensions import D_MODEL, PAD, SRC_VOCAB, S, T
 from hypothesis import strategies as st
 from parity import assert_parity, trace
-from random_inputs import random_ids, randomize, seeded, tiny_transformer, torch_transformer
+from random_inputs import (
+    padded_ids,
+    randomize,
+    seeded,
+    tiny_transformer,
+    torch_transformer,
+)
 from reference import encoding_by_loops
 from torch.nn import functional as F
 
@@ -21,13 +27,6 @@ BASE = dict(src_vocab_size=37_000, tgt_vocab_size=37_000)
 ONE_VOCAB = dict(src_vocab_size=SRC_VOCAB, tgt_vocab_size=SRC_VOCAB)
 TIES = pytest.mark.parametrize("tie_embeddings", ["all", "decoder", "none"])
 SEEDS = st.integers(0, 2**31)
-
-
-def padded_ids(generator):
-    """Draw a source and a target; on each side one sentence is shorter than the other."""
-    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
-    src[1, -2:] = tgt[0, -1:] = PAD
-    return src, tgt
 
 
 @pytest.mark.filterwarnings("error")
