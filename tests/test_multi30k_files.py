@@ -106,12 +106,7 @@ def test_without_a_folder_the_courses_own_is_read_or_the_error_says_what_to_do(
     [
         ("val.de", None, {}, "lacks val.de of Multi30k"),
         ("train.en", b"x", {}, "train.en is not the file of Multi30k"),
-        (
-            None,
-            None,
-            dict(split="test"),
-            "choose one of train, val, test_2016_flickr and one of de",
-        ),
+        (None, None, dict(split="test"), "choose one of train, val, test_2016_flickr and one"),
         (None, None, dict(direction="de-fr"), "no split 'train' in the direction 'de-fr'"),
     ],
 )
