@@ -193,29 +193,6 @@ def test_sizes_and_shapes_that_do_not_fit_are_named(call, words):
         call()
 
 
-MODERN = ModernConfig(num_heads=6, num_kv_heads=1, d_model=24)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (dict(num_kv_heads=5), "KV heads"),
-        (dict(num_layers=0), "num_layers must be a positive integer, got 0"),
-        (dict(d_ff=2.5), "d_ff must be a positive integer, got 2.5"),
-        (dict(rope_base=math.nan), "rope_base must be a finite number"),
-        (dict(d_model=25), "d_model"),
-        (dict(d_k=0), "d_k or d_v=0"),
-        (dict(qk_norm=1), "qk_norm must be True or False, got 1"),
-        (dict(rope_factors=(1.0,)), "rope_factors must be 2 positive"),
-        (dict(rope_factors=(1.0, 0.0)), "rope_factors must be 2 positive"),
-    ],
-    ids=str,
-)
-def test_hyperparameters_that_make_no_modern_decoder_are_named(changes, words):
-    with pytest.raises(ValueError, match=words):
-        ModernDecoder(replace(MODERN, **changes))
-
-
 @pytest.mark.parametrize(
     "build",
     [head_width, MultiHeadAttention, CausalSelfAttention, lambda d, h: EncoderLayer(d, h, 8)],
@@ -265,51 +242,57 @@ def test_an_unknown_activation_is_named_with_the_known_ones():
             build("swish")
 
 
+GPT_SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
 COUNTS = [
     *("d_model", "num_heads", "src_vocab_size", "tgt_vocab_size", "num_encoder_layers"),
     *("num_decoder_layers", "max_len", "d_ff"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        *(({name: 0}, [name, 0]) for name in COUNTS),
-        ({"d_model": 10}, ["d_model=10", "num_heads=3"]),
-        ({"num_heads": True}, ["num_heads", True]),
-        ({"d_k": 0}, [0]),
-        ({"norm_first": "no"}, ["norm_first", "no"]),
-        ({"pad_id": True}, ["pad_id", True]),
-        ({"d_v": -1}, [-1]),
-        ({"tie_embeddings": "both"}, ["both", "all", "decoder", "none"]),
-        ({"tie_embeddings": "all"}, ["all", SRC_VOCAB, TGT_VOCAB]),
-        ({"pad_id": TGT_VOCAB}, ["pad_id=10", SRC_VOCAB]),
-        ({"pad_id": -1}, ["pad_id=-1"]),
-        ({"dropout": 1.5}, ["dropout", 1.5]),
-        ({"dropout": "0.1"}, ["dropout", "'0.1'"]),
-        ({"dropout": math.nan}, ["dropout", "nan"]),
-    ],
-)
-def test_hyperparameters_that_make_no_transformer_are_named(changes, words):
-    with pytest.raises(ValueError, match=says(*words)):
-        tiny_config(**changes)
+def gpt_config(**changes):
+    return GPTConfig(**(GPT_SIZES | changes))
 
 
-GPT_SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
+def modern(**changes):
+    config = ModernConfig(num_heads=6, num_kv_heads=1, d_model=24)
+    return ModernDecoder(replace(config, **changes))
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("build", "changes", "words"),
     [
-        *(({name: 0}, [f"{name} must be a positive integer, got 0"]) for name in GPT_SIZES),
-        *(({"max_len": value}, ["max_len", repr(value)]) for value in (-3, 6.0, "6", True, None)),
-        (dict(d_model=10), ("d_model=10", f"num_heads={H}")),
-        (dict(dropout=1.5), ("dropout", 1.5)),
+        *((tiny_config, {name: 0}, [name, 0]) for name in COUNTS),
+        (tiny_config, dict(d_model=10), ["d_model=10", "num_heads=3"]),
+        (tiny_config, dict(num_heads=True), ["num_heads", True]),
+        (tiny_config, dict(d_k=0), [0]),
+        (tiny_config, dict(norm_first="no"), ["norm_first", "no"]),
+        (tiny_config, dict(pad_id=True), ["pad_id", True]),
+        (tiny_config, dict(d_v=-1), [-1]),
+        (tiny_config, dict(tie_embeddings="both"), ["both", "all", "decoder", "none"]),
+        (tiny_config, dict(tie_embeddings="all"), ["all", SRC_VOCAB, TGT_VOCAB]),
+        (tiny_config, dict(pad_id=TGT_VOCAB), ["pad_id=10", SRC_VOCAB]),
+        (tiny_config, dict(pad_id=-1), ["pad_id=-1"]),
+        (tiny_config, dict(dropout=1.5), ["dropout", 1.5]),
+        (tiny_config, dict(dropout="0.1"), ["dropout", "'0.1'"]),
+        (tiny_config, dict(dropout=math.nan), ["dropout", "nan"]),
+        *((gpt_config, {name: 0}, [f"{name} must be a positive integer"]) for name in GPT_SIZES),
+        *((gpt_config, dict(max_len=n), ["max_len", repr(n)]) for n in (-3, 6.0, "6", True, None)),
+        (gpt_config, dict(d_model=10), ["d_model=10", f"num_heads={H}"]),
+        (gpt_config, dict(dropout=1.5), ["dropout", 1.5]),
+        (modern, dict(num_kv_heads=5), ["KV heads"]),
+        (modern, dict(num_layers=0), ["num_layers must be a positive integer, got 0"]),
+        (modern, dict(d_ff=2.5), ["d_ff must be a positive integer, got 2.5"]),
+        (modern, dict(rope_base=math.nan), ["rope_base must be a finite number"]),
+        (modern, dict(d_model=25), ["d_model"]),
+        (modern, dict(d_k=0), ["d_k or d_v=0"]),
+        (modern, dict(qk_norm=1), ["qk_norm must be True or False, got 1"]),
+        (modern, dict(rope_factors=(1.0,)), ["rope_factors must be 2 positive"]),
+        (modern, dict(rope_factors=(1.0, 0.0)), ["rope_factors must be 2 positive"]),
     ],
 )
-def test_hyperparameters_that_make_no_gpt_are_named(changes, words):
+def test_hyperparameters_that_make_no_model_are_named(build, changes, words):
     with pytest.raises(ValueError, match=says(*words)):
-        GPTConfig(**(GPT_SIZES | changes))
+        build(**changes)
 
 
 # --- ids
