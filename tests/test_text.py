@@ -87,18 +87,13 @@ def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
 @pytest.mark.parametrize(
     "content", [b"x = '\xc3\xa9'\n", b"if x:\n\ty = 1\n", b"x = 1\r\n", b"\xff", b"\x7f"]
 )
-def test_a_file_with_other_characters_is_left_out(library, content):
+def test_other_files_than_plain_modules_of_the_folder_itself_are_left_out(library, content):
+    fill(library / "package", ["inner.py"])
+    fill(library, ["notes.txt", "module.pyc", "python"])
     (library / NAMES[3]).write_bytes(content)  # on the side of train
     (library / "m06.py").write_bytes(content)  # on the side of val
     train, val = library_files(library)
     assert sorted(names(train) + names(val)) == [n for n in NAMES if n not in (NAMES[3], "m06.py")]
-
-
-def test_only_modules_of_the_folder_itself_are_read(library):
-    fill(library / "package", ["inner.py"])
-    fill(library, ["notes.txt", "module.pyc", "python"])
-    train, val = library_files(library)
-    assert sorted(names(train) + names(val)) == NAMES
 
 
 def test_a_folder_with_too_few_modules_is_explained(tmp_path):
