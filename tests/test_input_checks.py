@@ -27,7 +27,7 @@ from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
-from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, parse_rate
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine, parse_rate
 from course_lib.input_checks import (
     check_attention_inputs,
     check_ids,
@@ -314,7 +314,7 @@ LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
     [
         partial(label_smoothed_cross_entropy, LOGITS),
         lambda targets: token_accuracy(LOGITS, targets, PAD),
-        lambda targets: GPT(GPTConfig(**GPT_SIZES))(TARGETS, targets),
+        lambda targets: SMALL_GPT(TARGETS, targets),
     ],
     ids=["loss", "accuracy", "GPT"],
 )
@@ -334,12 +334,14 @@ def test_targets_that_do_not_fit_the_logits_are_named(read, targets, words):
         read(targets)
 
 
+SMALL_GPT = GPT(gpt_config()).eval()
 READERS = {  # what reads target ids, and how its error calls them
     "check_ids": (lambda ids: check_ids(ids, TGT_VOCAB, MAX_LEN, "these"), "these"),
     "encode": (lambda ids: tiny_transformer(src_vocab_size=TGT_VOCAB).encode(ids), "source"),
     "Transformer": (translate, "target"),
     "DecoderOnly": (DecoderOnly(tiny_config()), "input"),
-    "GPT": (GPT(GPTConfig(**GPT_SIZES)).eval(), "input"),
+    "GPT": (SMALL_GPT, "input"),
+    "GPTEngine": (lambda ids: GPTEngine(SMALL_GPT, MAX_LEN).step(ids), "input"),
     "EncoderOnly": (EncoderOnly(EncoderOnlyConfig(**GPT_SIZES)).eval(), "input"),
 }
 
