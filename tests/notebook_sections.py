@@ -59,5 +59,4 @@ def steps_of(tree: ast.AST) -> set[str]:
 
 
 def read(path: Path) -> Cells:
-    """Read the cells of a chapter."""
     return nbformat.read(path, as_version=4).cells

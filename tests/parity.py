@@ -120,7 +120,6 @@ def overheard(module: nn.Module, names: Iterable[str], run: Callable[[], object]
 
 
 def hooks_left(module: nn.Module) -> int:
-    """Count the hooks that are still registered."""
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in module.modules())
 
 

@@ -10,7 +10,6 @@ from course_lib.transformer import Transformer, TransformerConfig
 
 
 def make_generator(seed: int = 0) -> torch.Generator:
-    """Return a named source of random numbers."""
     return torch.Generator().manual_seed(seed)
 
 
@@ -23,6 +22,13 @@ def random_ids(generator: torch.Generator, vocab_size: int, *shape: int) -> Tens
     """Draw ids of real tokens, none of them padding."""
     ids = torch.randint(vocab_size - 1, shape, generator=generator)
     return ids + (ids >= PAD)
+
+
+def padded_ids(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw a source and a target; on each side one sentence is shorter than the other."""
+    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
+    src[1, -2:] = tgt[0, -1:] = PAD
+    return src, tgt
 
 
 @contextmanager

@@ -70,7 +70,6 @@ def multi_head_by_loops(
 
 
 def normed(norm: nn.Module, x: Tensor) -> Tensor:
-    """Normalize as torch's function does."""
     return F.layer_norm(x, (x.size(-1),), norm.weight, norm.bias, eps=1e-5)
 
 

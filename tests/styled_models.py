@@ -137,7 +137,6 @@ class Translator(nn.Module):
 
 
 def own_loss(model: nn.Module, ids: Tensor) -> Tensor:
-    """Return the loss that the model computes itself."""
     return model(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())[1]
 
 
@@ -149,7 +148,6 @@ def backpropagated() -> nn.Module:
 
 
 def on_sphere() -> nn.Module:
-    """Build a model whose vectors have length 1."""
     model = Decoder()
     model.layers = nn.ModuleList(OnUnitSphere() for _ in range(2))
     return model

@@ -20,9 +20,6 @@ def make_sublayer():
     return randomize(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()), seed=5)
 
 
-# --- parity
-
-
 @pytest.mark.parametrize("eps", [1e-5, 1e-2])
 @pytest.mark.parametrize("shape", [(WIDTH,), (T, WIDTH), (B, T, WIDTH)])
 def test_layer_norm_agrees_with_torch(generator, shape, eps):
@@ -44,9 +41,6 @@ def test_add_norm_agrees_with_the_formula_and_runs_its_sublayer_once(generator, 
     ours = trace(lambda x: add_norm(x, lambda x: calls.append(x) or sublayer(x)), x, both)
     assert_equal(ours, trace(lambda x: add_norm_by_hand(add_norm, x, sublayer), x, both))
     assert len(calls) == 1
-
-
-# --- limits
 
 
 def test_a_constant_vector_becomes_the_shift_with_a_finite_gradient():

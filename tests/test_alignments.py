@@ -72,7 +72,6 @@ def test_the_parts_add_up_to_the_number_and_leave_nothing_but_glue(language, num
 
 
 def digits_of(part: int) -> list[int]:
-    """List the places of a part's digits."""
     return [place for place, digit in enumerate(reversed(str(part))) if digit != "0"]
 
 
@@ -110,16 +109,3 @@ def test_links_are_target_first_and_cross_where_the_languages_do():
     assert reference_links(["▁three", "▁hundred", "▁thousand"], chinese, 300_000, "zh") == {
         (t, s) for t in range(3) for s in range(3)
     }
-
-
-def test_words_that_do_not_spell_the_number_are_rejected():
-    with pytest.raises(ValueError, match=r"▁drei does not spell 4 in 'de'"):
-        token_digits(["▁drei"], 4, "de")
-    with pytest.raises(ValueError, match="does not spell 345"):
-        reference_links(["▁three"], ["▁drei"], 345)
-    with pytest.raises(ValueError, match="does not spell"):
-        token_digits(["vier"], 4, "de")  # the token that begins a word is another one
-    with pytest.raises(ValueError, match="1,000,000"):
-        text_digits(LIMIT, "en")
-    with pytest.raises(ValueError, match="'xx'"):
-        text_digits(4, "xx")

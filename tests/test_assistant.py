@@ -30,7 +30,6 @@ def draw():
 
 
 def assert_same(ours, by_loop, inputs):
-    """Compare two losses and their gradients for all inputs."""
     assert_close(ours, by_loop, rtol=0, atol=1e-12)
     for mine, other in zip(*(torch.autograd.grad(x, inputs) for x in (ours, by_loop)), strict=True):
         assert_close(mine, other, rtol=0, atol=1e-12)

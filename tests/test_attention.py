@@ -19,9 +19,6 @@ def random_inputs(generator, dtype=torch.float64):
     return [normal(generator, *shape, dtype=dtype) for shape in shapes]
 
 
-# --- parity
-
-
 @pytest.mark.parametrize("kind", MASK_KINDS)
 def test_agrees_with_torch(generator, kind):
     inputs, mask = random_inputs(generator), make_mask(kind)
@@ -39,9 +36,6 @@ def test_leading_sizes_broadcast_as_in_torch(generator):
     )
     assert_equal(output, expected)
     assert weights.shape == (H, T, S)
-
-
-# --- properties
 
 
 @given(

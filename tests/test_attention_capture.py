@@ -1,9 +1,9 @@
 """Captured weights are those of the pass itself, and nothing is left on the model."""
 
 import pytest
-from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
+from dimensions import MAX_LEN, TGT_VOCAB, B
 from parity import assert_equal, hooks_left, overheard, says
-from random_inputs import random_ids, seeded, tiny_transformer
+from random_inputs import padded_ids, random_ids, seeded, tiny_transformer
 from reference import multi_head_by_loops
 
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
@@ -18,13 +18,6 @@ EVERY_NAME = sum(NAMES.values(), [])
 def build(**changes):
     """Build a model with several layers on both sides."""
     return tiny_transformer(num_encoder_layers=3, num_decoder_layers=2, **changes)
-
-
-def padded_ids(generator):
-    """Draw a source and a target; on each side one sentence is shorter than the other."""
-    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
-    src[1, -2:] = tgt[0, -1:] = PAD
-    return src, tgt
 
 
 @BOTH_ORDERS

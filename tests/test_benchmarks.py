@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import bench
 import bench_attention
@@ -27,7 +26,6 @@ from course_lib.data import draw_pairs
 from course_lib.evaluation import exact_match
 from course_lib.gpt import GPT
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
-from course_lib.trainer.results import read_entries
 
 SIZES = {"base": (16, 2, 24, 1, 3)}
 GPT_SIZE = (1, 2, 12, 16)
@@ -137,24 +135,6 @@ def test_translators_are_scored_and_weighed_beside_float32():
     assert added == pytest.approx(4 * embedding / 1e6, abs=0.02)
 
 
-def test_translators_are_timed_alone_at_once_and_with_beams():
-    calls = []
-    translator = SimpleNamespace(
-        translate=lambda texts, beam_size: calls.append((texts, beam_size))
-    )
-    rows = {"float32": {}}
-    bench_int8.add_speed(rows, {"float32": translator}, ["a", "b"])
-    assert calls[:2] == [(["a"], 1), (["b"], 1)]
-    assert (["a", "b"], 1) in calls and calls[-1] == (["a", "b"], 4)
-    assert rows["float32"]["beam 4"] == {"median": 1, "min": 1, "max": 1}
-
-
-def test_a_benchmark_without_its_extra_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchao", None)
-    with pytest.raises(SystemExit, match=r"constraints.txt -e \".\[int8\]"):
-        bench_int8.rounded(None)
-
-
 # --- how the time is taken, and the record
 
 
@@ -205,17 +185,6 @@ def test_the_seconds_of_the_tests_are_recorded_by_part_unless_some_failed(monkey
     monkeypatch.setattr(bench, "run_all", lambda: ({"style": 1.0}, (1, 2, 0), ["style"]))
     with pytest.raises(RuntimeError, match="style"):
         bench.bench_tests()
-
-
-def test_all_parts_run_in_order_and_each_is_recorded(monkeypatch, tmp_path, capsys):
-    for name in bench.PARTS:
-        rows = [{"table": name, "name": "a row", "seconds": 1.0}]
-        monkeypatch.setitem(bench.PARTS, name, lambda rows=rows: rows)
-    record = tmp_path / "bench.json"
-    monkeypatch.setattr(bench.measure, "__defaults__", (record,))
-    assert bench.main([]) == 0
-    parts = [entry["part"] for entry in read_entries(record)]
-    assert parts == list(bench.PARTS) and parts[-1] == "tests"
 
 
 def test_the_command_of_the_makefile_finds_all_that_it_imports(monkeypatch, capsys):

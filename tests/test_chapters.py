@@ -16,7 +16,6 @@ import new_chapter
 import pytest
 from chapter_times import prose, sections
 from code_metrics import code_lines
-from nbconvert import HTMLExporter
 from notebook_sections import printed_bodies
 from PIL import Image
 
@@ -44,7 +43,6 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
-    """Return the cells of one kind."""
     return [cell for cell in read(path).cells if cell.cell_type == kind]
 
 
@@ -253,11 +251,8 @@ def test_a_chapter_without_weights_runs_the_cells_without_the_tag(path):
 @pytest.mark.parametrize(
     ("sources", "found"),
     [
-        (["*model = load()", "model.eval()"], {"model"}),
         (["*model = load()", "def f():\n    return [model for _ in x]"], {"model"}),
         (["*model = load()", "*model.eval()", "for model in models:\n    print(model)"], set()),
-        (["n = 1", "*n = 2", "n += 1", "n"], {"n"}),
-        (["*n = 2", "def f(n):\n    return n", "n = f(3)", "n"], set()),
         (["*import a", "from b import c as a", "a.d"], set()),
         (["path = find_weights('gpt2')"], {"find_weights"}),
     ],
@@ -284,15 +279,6 @@ def test_every_picture_is_stored_as_png_with_alt_text_and_as_text(path):
             about = output.metadata["image/png"]
             assert about.keys() == {"alt", "width", "height"}, cell.source
             assert min(len(about.alt), len(output.data["text/plain"])) >= 20, cell.source
-
-
-@pytest.mark.parametrize("name", ["00_start_here", "06_masks"])
-def test_viewers_that_sanitize_html_show_every_plot(name):
-    notebook = read(ROOT / "notebooks" / f"{name}.ipynb")
-    page, _ = HTMLExporter(sanitize_html=True).from_notebook_node(notebook)
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    plots = sum("image/png" in output.get("data", {}) for output in outputs)
-    assert len(re.findall(r'<img [^>]*src="data:image/png', page)) == plots > 0
 
 
 @chapter

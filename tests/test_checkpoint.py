@@ -34,13 +34,11 @@ def tensors(generator):
 
 @pytest.fixture
 def kept(tmp_path, tensors):
-    """Return a checkpoint on disk."""
     save_checkpoint(tmp_path / "kept", FACTS_KEPT, tensors)
     return tmp_path / "kept"
 
 
 def file_of(folder):
-    """Return the file of tensors."""
     return next(folder.glob("*.safetensors"))
 
 

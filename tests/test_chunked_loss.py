@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from dimensions import PAD, SRC_VOCAB
+from random_inputs import make_generator, padded_ids, seeded, tiny_config
 from torch import nn
 from torch.nn import functional as F
 
@@ -13,38 +15,25 @@ from course_lib.trainer.distributed import World
 from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
 from course_lib.trainer.run_folder import load_average, save_epoch, saved_epochs
 from course_lib.training import label_smoothed_cross_entropy, translation_loss
-from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.transformer import Transformer
 
-V = 23
+V = SRC_VOCAB  # on both sides
 
 
-def make_model(tie="all", dropout=0.0):
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=2,
-        num_decoder_layers=1, d_ff=17, dropout=dropout, max_len=16, tie_embeddings=tie,
-    )  # fmt: skip
-    return Transformer(config)
+def make_model(tie="all"):
+    with seeded():
+        return Transformer(tiny_config(tgt_vocab_size=V, tie_embeddings=tie))
 
 
 def make_batch():
-    generator = torch.Generator().manual_seed(5)
-    src = torch.randint(3, V, (4, 6), generator=generator)
-    tgt = torch.randint(3, V, (4, 8), generator=generator)
-    src[1, 4:] = 0
-    tgt[2, 3:] = 0
-    tgt[3, 6:] = 0
-    return src, tgt
+    return padded_ids(make_generator())
 
 
 def plain_loss(model, src, tgt, smoothing):
     """Compute the loss the plain way: all logits, padding taken out afterward."""
     logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
-    real = right != 0
+    real = right != PAD
     return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
-
-
-# --- the loss
 
 
 @pytest.mark.parametrize(("tie", "rows", "smoothing"), [("all", 4, 0.1), ("none", 1000, 0.0)])
@@ -63,8 +52,10 @@ def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypat
 @pytest.mark.parametrize("tie", ["all", "none"])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_a_batch_of_padding_alone_has_the_loss_0_and_gradients_of_0(tie, chunked):
-    model, (src, tgt) = make_model(tie), (torch.zeros_like(ids) for ids in make_batch())
-    loss = ChunkedLoss(model)(src, tgt) if chunked else translation_loss(model, src, tgt, pad_id=0)
+    model, (src, tgt) = make_model(tie), (torch.full_like(ids, PAD) for ids in make_batch())
+    loss = (
+        ChunkedLoss(model)(src, tgt) if chunked else translation_loss(model, src, tgt, pad_id=PAD)
+    )
     loss.backward()
     assert loss == 0
     assert all(p.grad is not None and (p.grad == 0).all() for p in model.parameters())
@@ -76,9 +67,6 @@ def test_targets_outside_the_vocabulary_are_named(target):
     tgt[0, -1] = target  # no input, but a target
     with pytest.raises(ValueError, match=rf"target ids range from .*{target}.* ids 0 to {V - 1}"):
         ChunkedLoss(make_model())(src, tgt)
-
-
-# --- mixed precision
 
 
 def test_bfloat16_comes_close_with_gradients_in_float32():
@@ -118,9 +106,6 @@ def test_bfloat16_is_used_if_a_multiplication_takes_a_fifth_less_time(seconds, p
 
     monkeypatch.setattr(hardware, "Timer", timer)
     assert bfloat16_pays() is pays
-
-
-# --- averages
 
 
 def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):

@@ -34,16 +34,10 @@ def folder(tmp_path, monkeypatch):
         (["train", "--steps", "²"], ["'²' is not a positive integer"]),
         (["train", "--resume", "--force"], ["not allowed with"]),
         (["train", "--out", ""], ["--out", "is empty"]),
-        (
-            ["translate", "one", "--task", "gpt"],
-            ["task gpt has no command translate", "sample"],
-        ),
+        (["translate", "one", "--task", "gpt"], ["task gpt has no command translate", "sample"]),
         (["sample", "--task", "letters"], ["'letters'", "numbers", "gpt"]),
         (["sample", "--task"], ["course sample", "--task: expected one argument"]),
-        (
-            ["sample", "--task", "numbers"],
-            ["task numbers has no command sample", "translate"],
-        ),
+        (["sample", "--task", "numbers"], ["task numbers has no command sample", "translate"]),
         (["fly"], ["fly", "train", "translate", "evaluate"]),
     ],
 )

@@ -32,16 +32,11 @@ from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator
-from course_lib.trainer import loop, run_folder
+from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import (
-    find_checkpoint,
-    load_average,
-    load_pipeline,
-    locked,
-)
+from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline, locked
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -88,12 +83,10 @@ class Terminal(io.StringIO):
     """Behave as a terminal."""
 
     def isatty(self):
-        """Say that this is one."""
         return True
 
 
 def contents(folder):
-    """Read every file of a folder."""
     return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
 
 
@@ -167,17 +160,6 @@ def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatc
     assert_one_sentence(task.train(), f"another process is training in {task.folder}")
     assert not contents(task.folder)
     assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # nobody can write there
-
-
-def test_a_checkpoint_is_read_once(task, monkeypatch):
-    task.train("--minutes", "0")
-    calls = []
-    for module, name in ((run_folder, "read_metadata"), (run_folder, "load_tensors")):
-        really = getattr(module, name)
-        note = lambda *words, n=name, do=really: calls.append(n) or do(*words)  # noqa: E731
-        monkeypatch.setattr(module, name, note)
-    assert task.train("--resume")[0] == 0
-    assert calls == ["read_metadata", "load_tensors"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -316,11 +298,7 @@ def test_bfloat16_is_chosen_by_measuring_and_kept_by_resume(course, monkeypatch,
         ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be from 0"),
         ("numbers", ["train", "--minutes", "nan"], "--minutes=nan must be from 0"),
         ("gpt", ["train", "--accumulate", "2000"], "--accumulate=2000 must be from 1 to 1,024"),
-        (
-            "numbers",
-            ["translate", "one", "--to", "fr", "--out", "{}"],
-            "with --to de, not fr",
-        ),
+        ("numbers", ["translate", "one", "--to", "fr", "--out", "{}"], "with --to de, not fr"),
         ("numbers", ["translate", "-5"], "'-5' is not a whole number from 0 to 999,999"),
         ("numbers", ["translate", "1,000,000"], "'1,000,000' is not a whole number"),
         ("numbers", ["translate", "zwei \udcff"], "surrogates not allowed"),

@@ -31,7 +31,6 @@ NUM_TRAIN, VOCAB = 600, 150
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def to(request):
-    """Return one language after the other."""
     return request.param
 
 

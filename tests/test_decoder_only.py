@@ -40,11 +40,7 @@ def draw_ids(generator, *shape):
 
 
 def attentions(model):
-    """List the attention of every layer."""
     return [layer.self_attn for layer in model.stack.layers]
-
-
-# --- windows
 
 
 @given(seed=SEEDS, text_length=st.integers(2, 40), batch_size=st.integers(1, 6), data=st.data())
@@ -92,9 +88,6 @@ def test_the_text_is_left_alone_and_keeps_its_type(generator, dtype, batch_size)
     assert text.equal(torch.arange(30, dtype=dtype))
 
 
-# --- parity
-
-
 @pytest.mark.filterwarnings("error")
 @BOTH_POSITIONS
 @BOTH_ORDERS
@@ -115,9 +108,6 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
     tables = [ours.embedding.weight, ours.embedding.weight]  # one matrix is used twice
     tables += [ours.positions.weight] if learned else []
     assert_parity(ours, theirs, lambda: ours(ids), run_theirs, tables, stack=ours.stack)
-
-
-# --- sizes, sharing and the start
 
 
 def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():

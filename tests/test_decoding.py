@@ -224,20 +224,15 @@ def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("name", "value"),
     [
-        dict(temperature=0.0),
-        dict(temperature=math.nan),
-        dict(temperature=math.inf),
-        dict(top_k=0),
-        dict(top_p=0.0),
-        dict(top_p=1e-300),
-        dict(top_p=1.1),
+        *(("temperature", value) for value in (0.0, math.nan, math.inf)),
+        ("top_k", 0),
+        *(("top_p", value) for value in (0.0, 1e-300, 1.1)),
     ],
-    ids=str,
 )
-def test_impossible_sampling_options_are_explained(how, generator):
-    ((name, value),) = how.items()
+def test_impossible_sampling_options_are_explained(name, value, generator):
+    how = {name: value}
     with pytest.raises(ValueError, match=says(f"{name}={value}")):
         sample_tokens(normal(generator, B, TGT_VOCAB), **how)
     model = tiny_transformer()

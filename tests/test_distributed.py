@@ -70,7 +70,6 @@ def last_checkpoint(task, out):
 
 
 def shards(out):
-    """List the files of tensors of the checkpoint."""
     return list(find_checkpoint(out).glob("*.safetensors"))
 
 

@@ -30,9 +30,6 @@ def logits_for(ids: torch.Tensor, vocab_size: int = TGT_VOCAB) -> torch.Tensor:
     return noise.scatter(-1, ids.unsqueeze(-1), 1.5)
 
 
-# --- exact match
-
-
 @given(pairs=st.lists(st.tuples(texts.map(" ".join), texts.map(" ".join)), min_size=1))
 def test_exact_match_is_counted_text_by_text(pairs):
     written, wanted = map(list, zip(*pairs, strict=True))
@@ -40,9 +37,6 @@ def test_exact_match_is_counted_text_by_text(pairs):
     for one, other in pairs:
         right += 1 if one == other else 0
     assert exact_match(written, wanted) == right / len(pairs)
-
-
-# --- a corpus, by sacrebleu
 
 
 def test_scores_agree_with_a_computation_by_hand():
@@ -59,9 +53,6 @@ def test_texts_without_references_have_no_scores(written, wanted):
         corpus_scores(written, wanted)
 
 
-# --- with the teacher
-
-
 def test_tokens_are_counted_over_all_rows_without_padding(generator):
     right = random_ids(generator, TGT_VOCAB, B, T)
     targets = right.clone()
@@ -69,9 +60,6 @@ def test_tokens_are_counted_over_all_rows_without_padding(generator):
     targets[1, :2] = (right[1, :2] + 1) % TGT_VOCAB  # of four, two are wrong
     targets[1, :2] += targets[1, :2] == PAD
     assert token_accuracy(logits_for(right), targets, PAD) == 3 / 5
-
-
-# --- links
 
 
 @given(seed=st.integers(0, 99), threshold=st.sampled_from([0.01, 0.1, 0.25, 0.5, 1.0]))
@@ -82,9 +70,6 @@ def test_links_are_the_weights_that_reach_the_threshold(seed, threshold):
         for s in range(S):
             assert ((t, s) in found) == (weights[t, s].item() >= threshold)
     assert all(type(index) is int for pair in found for index in pair)
-
-
-# --- the alignment error rate
 
 
 @given(pairs=sentences)
@@ -102,17 +87,9 @@ def test_it_is_one_minus_the_harmonic_mean_of_precision_and_recall(pairs):
         assert rate == 1.0
 
 
-# --- what cannot be measured
-
-LOGITS = torch.zeros(B, T, TGT_VOCAB)
 REFUSED = [
     *((exact_match, pair, [*map(len, pair)]) for pair in [(["a"], ["a", "b"]), ([], [])]),
-    *(
-        (token_accuracy, (LOGITS, torch.ones(shape).long(), PAD), [(B, T, TGT_VOCAB), shape])
-        for shape in [(B, T + 1), (1, T), (B, T, 1), (B,)]
-    ),
-    (token_accuracy, (LOGITS, torch.full((B, T), PAD), PAD), [f"all {B * T} targets"]),
-    (token_accuracy, (LOGITS, torch.full((B, T), -100), PAD), ["-100", f"0 to {TGT_VOCAB - 1}"]),
+    (token_accuracy, (torch.zeros(B, T, 9), torch.full((B, T), PAD), PAD), [f"all {B * T}"]),
     *(
         (alignment_from_attention, (torch.ones(shape), threshold), [shape, threshold])
         for shape, threshold in [((T, S), 0.0), ((T, S), 1.01), ((T, S), math.nan), ((S,), 0.5),

@@ -88,7 +88,6 @@ def text(monkeypatch, tmp_path):
 
 
 def mistake(name):
-    """Find a known mistake."""
     return next(each for each in mutants.mutants() if each.name == name)
 
 
@@ -97,25 +96,19 @@ def short(runs, *, seeds=(0,), **changes):
     return [run | changes for run in runs if run["seed"] in seeds]
 
 
+some_mutants = [mutants.identity(name and mistake(name)) for name in SOME_MISTAKES]
+some_encoders = [encoder_only.RUNS[n] for n in (0, 6, 21, 27, 45, 48)]
+train_part = partial(ablation.train_one, models=modern_parts.PARTS)
 EXPERIMENTS = {
     "ablation": (short(ablation.RUNS, steps=3), ablation.train_one),
-    "modern_parts": (
-        short(modern_parts.RUNS, steps=3),
-        lambda run: ablation.train_one(run, modern_parts.PARTS),
-    ),
+    "modern_parts": (short(modern_parts.RUNS, steps=3), train_part),
     "gpt_starts": (short(gpt_starts.RUNS), gpt_starts.train_one),
     "gpt_samples": (gpt_samples.RUNS, gpt_samples.train_one),
     "long_context": (short(long_context.RUNS, seeds=(0, 1), steps=3), long_context.train_one),
     "scaling": (short(scaling.RUNS[:4], seeds=(0, 1), steps=4), scaling.train_one),
     "difference_effects": (short(difference_effects.RUNS), difference_effects.train_one),
-    "mutants": (
-        [mutants.identity(name and mistake(name)) for name in SOME_MISTAKES],
-        mutants.train_one,
-    ),
-    "encoder_only": (
-        [encoder_only.RUNS[n] for n in (0, 6, 21, 27, 45, 48)],
-        encoder_only.train_one,
-    ),
+    "mutants": (some_mutants, mutants.train_one),
+    "encoder_only": (some_encoders, encoder_only.train_one),
     "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
     "waiting": (short(waiting.RUNS[:9]), waiting.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
@@ -197,7 +190,6 @@ def test_the_record_has_every_run(record, runs):
 
 
 def parameters(model):
-    """Count the parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

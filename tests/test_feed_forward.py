@@ -11,9 +11,6 @@ from course_lib.feed_forward import FeedForward
 WIDTH = 6
 
 
-# --- parity
-
-
 @pytest.mark.parametrize(
     ("activation", "theirs"), [("relu", nn.ReLU), ("gelu", nn.GELU), ("silu", nn.SiLU)]
 )
@@ -28,9 +25,6 @@ def test_agrees_with_torch(generator, activation, theirs, shape):
     mine, other = trace(ours, x, ours), trace(theirs, x, theirs)
     mine["parameters"] = {names[name]: grad for name, grad in mine["parameters"].items()}
     assert_equal(mine, other)
-
-
-# --- properties
 
 
 def test_dropout_acts_on_the_features_inside(generator):

@@ -72,7 +72,6 @@ def test_table_1_agrees_with_the_multiplications_that_run(generator):
     convolution = nn.Conv1d(d_model, d_model, kernel, padding=1, bias=False).double()
 
     def steps() -> None:
-        """Read the text, one matrix multiplication after the other."""
         state = x.new_zeros(1, d_model)
         for position in range(length):
             state = torch.tanh(x[:, :, position] + recurrent(state))

@@ -10,12 +10,10 @@ from course_lib.interop import gpt2
 
 
 def read_double(folder):
-    """Load ours, in float64."""
     return gpt2.from_pretrained(folder)[0].double()
 
 
 def some_ids(length):
-    """Draw three texts."""
     return torch.randint(VOCAB, (3, length), generator=make_generator())
 
 

@@ -17,7 +17,6 @@ translator = partial(tiny_transformer, **SIZES)
 
 
 def language_model():
-    """Build a small GPT that drops a tenth."""
     return GPT(GPTConfig(vocab_size=TGT_VOCAB, num_layers=1, num_heads=H, d_model=D_MODEL, **SIZES))
 
 

@@ -1,6 +1,8 @@
 """Argument checks name the values that do not fit, directly and through the public call."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,16 +14,20 @@ from torch import nn
 from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.attention_capture import capture_attention
+from course_lib.batching import TokenBatches, average_weights
 from course_lib.beam_search import beam_search
-from course_lib.data import Characters, Tokenizer, draw_numbers, read_text, side_by_side
+from course_lib.data import LIMIT, Characters, Tokenizer, draw_numbers, read_text, side_by_side
+from course_lib.data.alignments import reference_links, text_digits, token_digits
+from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
+from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
-from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine, parse_rate
 from course_lib.input_checks import (
     check_attention_inputs,
     check_ids,
@@ -31,9 +37,19 @@ from course_lib.input_checks import (
 )
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
-from course_lib.modern_decoder import GroupedQueryAttention, apply_rope, rope_angles
+from course_lib.modern_decoder import (
+    GroupedQueryAttention,
+    ModernConfig,
+    ModernDecoder,
+    RMSNorm,
+    SwiGLU,
+    apply_rope,
+    rope_angles,
+)
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
+from course_lib.tokenization import BPETokenizer
+from course_lib.training import adam_update, label_smoothed_cross_entropy
 
 
 def ones(*shape, dtype=torch.bool):
@@ -97,6 +113,7 @@ KEYS = VECTORS.unsqueeze(1)
 REFUSED = [  # a call, and words of the message
     (lambda: FeedForward(0, 11), ["d_model=0", "d_ff=11"]),
     (lambda: FeedForward(6, -1), ["d_model=6", "d_ff=-1"]),
+    (lambda: FeedForward(6, 11, activation="swish"), ["swish", "gelu", "relu"]),
     (lambda: FeedForward(5, 11)(VECTORS), [5, (B, T, 6)]),
     (lambda: LayerNorm(0), [0]),
     (lambda: LayerNorm(6)(VECTORS[..., :1]), [6, (B, T, 1)]),  # it would broadcast in silence
@@ -137,6 +154,37 @@ REFUSED = [  # a call, and words of the message
     (lambda: Characters("ab").decode(torch.tensor([-1])), [-1, "0 to 1"]),
     (lambda: capture_attention({"self": [VECTORS]}, list), ["self", "Tensor"]),
     (lambda: capture_attention({"self": [nn.Identity()]}, list), ["self", "0 calls"]),
+    (lambda: AttentionCache(0), ["max_len=0"]),
+    (lambda: RMSNorm(0), ["positive"]),
+    (lambda: SwiGLU(4, 0), ["positive"]),
+    (lambda: parse_rate([]), ["no text"]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=-0.1), ["[0, 1]", -0.1]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=1.1), ["[0, 1]", 1.1]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=TGT_VOCAB), ["pad_id=10", 10]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=-1), ["pad_id=-1", TGT_VOCAB]),
+    (lambda: adam_update(*torch.zeros(3, 2), step=0), ["step=0", "positive"]),
+    (lambda: split_batch([1, 2, 3], 3, 3), ["rank=3", "world_size=3"]),
+    (lambda: split_batch([1, 2, 3], -1, 3), ["rank=-1", "world_size=3"]),
+    (lambda: split_batch([1, 2, 3], 0, 0), ["rank=0", "world_size=0"]),
+    (lambda: token_loss_scale(2, 4, 0), [2, 4, 0]),
+    (lambda: token_loss_scale(0, 0, 2), [0, 2]),
+    (lambda: token_loss_scale(5, 4, 2), [5, 4, 2]),
+    (lambda: token_loss_scale(-1, 4, 2), [-1, 4, 2]),
+    (lambda: TokenBatches([], 9), ["0 pairs"]),
+    (lambda: TokenBatches([([5], [1, 2])], 0), ["tokens=0"]),
+    (lambda: TokenBatches([([5], [1, 2])], 9, pool_size=0), ["pool_size=0"]),
+    (lambda: TokenBatches([([5] * 6, [1, 5, 2])], 7), ["8 tokens exceeds a batch of tokens=7"]),
+    (lambda: average_weights([]), ["no weights"]),
+    (lambda: BPETokenizer([(b"xy", b"z")]), ["no earlier merge has made", "b'xy'"]),
+    (lambda: BPETokenizer([], ["[pad]", "[pad]"]), ["must be distinct and not empty"]),
+    (lambda: BPETokenizer([], [""]), ["must be distinct and not empty"]),
+    (lambda: BPETokenizer([]).decode([256]), [256, "not an id from 0 to 255"]),
+    (lambda: BPETokenizer([]).decode([-1]), [-1, "not an id from 0 to 255"]),
+    (lambda: token_digits(["▁drei"], 4, "de"), ["▁drei does not spell 4 in 'de'"]),
+    (lambda: token_digits(["vier"], 4, "de"), ["does not spell"]),  # a word begins with ▁
+    (lambda: reference_links(["▁three"], ["▁drei"], 345), ["does not spell 345"]),
+    (lambda: text_digits(LIMIT, "en"), ["1,000,000"]),
+    (lambda: text_digits(4, "xx"), ["'xx'"]),
 ]
 
 
@@ -173,10 +221,7 @@ def test_only_a_free_d_k_and_d_v_let_any_d_model_be_split(widths):
         MultiHeadAttention(12, 3, **dict.fromkeys(widths, 0))
 
 
-BOTH_POSITIONS = pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEmbedding])
-
-
-@BOTH_POSITIONS
+@pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEmbedding])
 def test_vectors_that_do_not_fit_the_table_of_positions_are_named(kind):
     module = kind(6, MAX_LEN)
     with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
@@ -186,60 +231,58 @@ def test_vectors_that_do_not_fit_the_table_of_positions_are_named(kind):
             module(torch.zeros(shape))
 
 
-def test_an_unknown_activation_is_named_with_the_known_ones():
-    for build in (
-        lambda name: FeedForward(6, 11, activation=name),
-        lambda name: tiny_config(activation=name),
-    ):
-        with pytest.raises(ValueError, match=says("swish", "gelu", "relu")):
-            build("swish")
-
-
+GPT_SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
 COUNTS = [
     *("d_model", "num_heads", "src_vocab_size", "tgt_vocab_size", "num_encoder_layers"),
     *("num_decoder_layers", "max_len", "d_ff"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        *(({name: 0}, [name, 0]) for name in COUNTS),
-        ({"d_model": 10}, ["d_model=10", "num_heads=3"]),
-        ({"num_heads": True}, ["num_heads", True]),
-        ({"d_k": 0}, [0]),
-        ({"norm_first": "no"}, ["norm_first", "no"]),
-        ({"pad_id": True}, ["pad_id", True]),
-        ({"d_v": -1}, [-1]),
-        ({"tie_embeddings": "both"}, ["both", "all", "decoder", "none"]),
-        ({"tie_embeddings": "all"}, ["all", SRC_VOCAB, TGT_VOCAB]),
-        ({"pad_id": TGT_VOCAB}, ["pad_id=10", SRC_VOCAB]),
-        ({"pad_id": -1}, ["pad_id=-1"]),
-        ({"dropout": 1.5}, ["dropout", 1.5]),
-        ({"dropout": "0.1"}, ["dropout", "'0.1'"]),
-        ({"dropout": math.nan}, ["dropout", "nan"]),
-    ],
-)
-def test_hyperparameters_that_make_no_transformer_are_named(changes, words):
-    with pytest.raises(ValueError, match=says(*words)):
-        tiny_config(**changes)
+def gpt_config(**changes):
+    return GPTConfig(**(GPT_SIZES | changes))
 
 
-GPT_SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
+def modern(**changes):
+    config = ModernConfig(num_heads=6, num_kv_heads=1, d_model=24)
+    return ModernDecoder(replace(config, **changes))
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("build", "changes", "words"),
     [
-        *(({name: 0}, [f"{name} must be a positive integer, got 0"]) for name in GPT_SIZES),
-        *(({"max_len": value}, ["max_len", repr(value)]) for value in (-3, 6.0, "6", True, None)),
-        (dict(d_model=10), ("d_model=10", f"num_heads={H}")),
-        (dict(dropout=1.5), ("dropout", 1.5)),
+        *((tiny_config, {name: 0}, [name, 0]) for name in COUNTS),
+        (tiny_config, dict(d_model=10), ["d_model=10", "num_heads=3"]),
+        (tiny_config, dict(num_heads=True), ["num_heads", True]),
+        (tiny_config, dict(d_k=0), [0]),
+        (tiny_config, dict(norm_first="no"), ["norm_first", "no"]),
+        (tiny_config, dict(pad_id=True), ["pad_id", True]),
+        (tiny_config, dict(d_v=-1), [-1]),
+        (tiny_config, dict(tie_embeddings="both"), ["both", "all", "decoder", "none"]),
+        (tiny_config, dict(tie_embeddings="all"), ["all", SRC_VOCAB, TGT_VOCAB]),
+        (tiny_config, dict(pad_id=TGT_VOCAB), ["pad_id=10", SRC_VOCAB]),
+        (tiny_config, dict(pad_id=-1), ["pad_id=-1"]),
+        (tiny_config, dict(dropout=1.5), ["dropout", 1.5]),
+        (tiny_config, dict(dropout="0.1"), ["dropout", "'0.1'"]),
+        (tiny_config, dict(dropout=math.nan), ["dropout", "nan"]),
+        (tiny_config, dict(activation="swish"), ["swish", "gelu", "relu"]),
+        *((gpt_config, {name: 0}, [f"{name} must be a positive integer"]) for name in GPT_SIZES),
+        *((gpt_config, dict(max_len=n), ["max_len", repr(n)]) for n in (-3, 6.0, "6", True, None)),
+        (gpt_config, dict(d_model=10), ["d_model=10", f"num_heads={H}"]),
+        (gpt_config, dict(dropout=1.5), ["dropout", 1.5]),
+        (modern, dict(num_kv_heads=5), ["KV heads"]),
+        (modern, dict(num_layers=0), ["num_layers must be a positive integer, got 0"]),
+        (modern, dict(d_ff=2.5), ["d_ff must be a positive integer, got 2.5"]),
+        (modern, dict(rope_base=math.nan), ["rope_base must be a finite number"]),
+        (modern, dict(d_model=25), ["d_model"]),
+        (modern, dict(d_k=0), ["d_k or d_v=0"]),
+        (modern, dict(qk_norm=1), ["qk_norm must be True or False, got 1"]),
+        (modern, dict(rope_factors=(1.0,)), ["rope_factors must be 2 positive"]),
+        (modern, dict(rope_factors=(1.0, 0.0)), ["rope_factors must be 2 positive"]),
     ],
 )
-def test_hyperparameters_that_make_no_gpt_are_named(changes, words):
+def test_hyperparameters_that_make_no_model_are_named(build, changes, words):
     with pytest.raises(ValueError, match=says(*words)):
-        GPTConfig(**(GPT_SIZES | changes))
+        build(**changes)
 
 
 # --- ids
@@ -260,16 +303,45 @@ SRC = torch.full((B, S), 4)
 
 
 def translate(ids):
-    """Read ids as the target."""
     return tiny_transformer().eval()(SRC[: max(1, len(ids))], ids)
 
 
+LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        partial(label_smoothed_cross_entropy, LOGITS),
+        lambda targets: token_accuracy(LOGITS, targets, PAD),
+        lambda targets: SMALL_GPT(TARGETS, targets),
+    ],
+    ids=["loss", "accuracy", "GPT"],
+)
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        (TARGETS[:, 1:], [(B, T, TGT_VOCAB), (B, T), (B, T - 1)]),
+        (TARGETS[:1], [(B, T), (1, T)]),  # one row would broadcast in silence
+        (TARGETS.flatten(), [(B, T), (B * T,)]),
+        (TARGETS.float(), ["integers", "float32"]),
+        (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "by pad_id, not by"]),
+        (TARGETS + torch.tensor([[TGT_VOCAB], [-5]]), ["-1 to", f"0 to {TGT_VOCAB - 1}"]),
+    ],
+)
+def test_targets_that_do_not_fit_the_logits_are_named(read, targets, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        read(targets)
+
+
+SMALL_GPT = GPT(gpt_config()).eval()
 READERS = {  # what reads target ids, and how its error calls them
     "check_ids": (lambda ids: check_ids(ids, TGT_VOCAB, MAX_LEN, "these"), "these"),
     "encode": (lambda ids: tiny_transformer(src_vocab_size=TGT_VOCAB).encode(ids), "source"),
     "Transformer": (translate, "target"),
     "DecoderOnly": (DecoderOnly(tiny_config()), "input"),
-    "GPT": (GPT(GPTConfig(**GPT_SIZES)).eval(), "input"),
+    "GPT": (SMALL_GPT, "input"),
+    "GPTEngine": (lambda ids: GPTEngine(SMALL_GPT, MAX_LEN).step(ids), "input"),
     "EncoderOnly": (EncoderOnly(EncoderOnlyConfig(**GPT_SIZES)).eval(), "input"),
 }
 

@@ -30,12 +30,8 @@ PINS = {
 FOUND = {canonicalize_name(each.name): each for each in reversed(list(distributions()))}
 INSTALLED = {name: FOUND[name] for name in PINS if name in FOUND}  # some Pythons need fewer
 NEEDED = {canonicalize_name(Requirement(text).name): text for text in PROJECT["dependencies"]}
-COME_WITH = {
-    "numpy": "matplotlib",
-    "pillow": "matplotlib",
-    "ipython": "ipywidgets",
-    "traitlets": "ipywidgets",
-}
+COME_WITH = dict.fromkeys(("numpy", "pillow"), "matplotlib")
+COME_WITH |= dict.fromkeys(("ipython", "traitlets"), "ipywidgets")
 
 
 def test_the_installed_versions_are_the_pinned_ones():

@@ -15,12 +15,7 @@ from torch.nn.utils import parametrizations
 from course_lib.beam_search import beam_search
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
-from course_lib.kv_cache import (
-    AttentionCache,
-    DecodingEngine,
-    RecomputingEngine,
-    decoding_engine,
-)
+from course_lib.kv_cache import AttentionCache, DecodingEngine, RecomputingEngine, decoding_engine
 from course_lib.transformer import Transformer
 
 BOS, EOS = 1, 2
@@ -320,5 +315,3 @@ def test_positions_beyond_the_model_are_rejected():
     engine.step(torch.full((2, MAX_LEN), BOS))
     with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
         engine.step(torch.full((2, 1), BOS))
-    with pytest.raises(ValueError, match=says("max_len=0")):
-        AttentionCache(0)

@@ -110,7 +110,6 @@ def test_a_second_call_leaves_the_first_adapters_as_they_were():
 
 
 def with_one_layer_twice(model):
-    """Use the second layer's feed-forward in the first layer, too."""
     model.layers[0].feed_forward = model.layers[1].feed_forward
     return model
 

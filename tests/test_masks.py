@@ -11,17 +11,12 @@ from torch import nn
 from course_lib.interop import to_additive, to_attn_mask
 from course_lib.masks import causal_mask, padding_mask
 
-# --- parity
-
 
 @given(length=st.integers(1, 9))
 def test_causal_mask_agrees_with_torch(length):
     theirs = nn.Transformer.generate_square_subsequent_mask(length)  # additive
     assert torch.equal(to_additive(causal_mask(length)), theirs)
     assert causal_mask(length).dtype == torch.bool
-
-
-# --- properties
 
 
 @given(

@@ -1,6 +1,7 @@
 """Properties of every module, such as deterministic outputs in eval mode and independent rows."""
 
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -53,19 +54,16 @@ class AddNormOfLinear(AddNorm):
 
 
 def gpt(dropout, bias=True):
-    """Build a GPT."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
     return GPT(GPTConfig(**sizes, dropout=dropout, bias=bias))
 
 
 def bert(dropout):
-    """Build an encoder-only model."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_ff=D_FF)
     return EncoderOnly(EncoderOnlyConfig(**sizes, d_model=D_MODEL, dropout=dropout))
 
 
 def modern():
-    """Build a decoder in the Llama layout."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, num_kv_heads=1)
     return ModernDecoder(ModernConfig(**sizes, d_model=D_MODEL, d_ff=D_FF))
 
@@ -75,75 +73,62 @@ def transformer(dropout, **changes):
     return Transformer(tiny_config(src_vocab_size=TGT_VOCAB, dropout=dropout, **changes))
 
 
+def decoder_only(dropout, learned=False, **changes):
+    return DecoderOnly(tiny_config(dropout=dropout, **changes), learned)
+
+
+def attention(dropout):
+    return MultiHeadAttention(D_MODEL, H, dropout=dropout)
+
+
 CAUSAL, PADDING = make_mask("causal", T, T), make_mask("padding")
 HEADS = make_mask("per head")
 REAL = torch.arange(T) < torch.tensor([[T], [T - 2]])
+SEGMENTS = torch.arange(T).expand(B, -1) % 2
 
 # name: (build with a dropout probability, shapes of the vectors or ids it reads, other arguments)
 MODULES = {
     "LayerNorm": (lambda p: LayerNorm(D_MODEL), [TARGET], {}),
     "RMSNorm": (lambda p: RMSNorm(D_MODEL), [TARGET], {}),
     "SwiGLU": (lambda p: SwiGLU(D_MODEL, D_FF), [TARGET], {}),
-    "PositionalEncoding": (lambda p: PositionalEncoding(D_MODEL, MAX_LEN, p), [TARGET], {}),
+    "PositionalEncoding": (partial(PositionalEncoding, D_MODEL, MAX_LEN), [TARGET], {}),
     "LearnedPositionalEmbedding": (
-        lambda p: LearnedPositionalEmbedding(D_MODEL, MAX_LEN, p), [TARGET], {}
+        partial(LearnedPositionalEmbedding, D_MODEL, MAX_LEN), [TARGET], {}
     ),
-    "FeedForward": (lambda p: FeedForward(D_MODEL, D_FF, p), [TARGET], {}),
-    "FeedForward, GELU": (lambda p: FeedForward(D_MODEL, D_FF, p, "gelu"), [TARGET], {}),
-    "MultiHeadAttention": (
-        lambda p: MultiHeadAttention(D_MODEL, H, dropout=p), [TARGET, SOURCE, SOURCE],
-        dict(mask=HEADS),
-    ),
+    "FeedForward": (partial(FeedForward, D_MODEL, D_FF), [TARGET], {}),
+    "FeedForward, GELU": (partial(FeedForward, D_MODEL, D_FF, activation="gelu"), [TARGET], {}),
+    "MultiHeadAttention": (attention, [TARGET, SOURCE, SOURCE], dict(mask=HEADS)),
     "MultiHeadAttention, with weights": (
-        lambda p: MultiHeadAttention(D_MODEL, H, dropout=p), [TARGET, SOURCE, SOURCE],
-        dict(mask=HEADS, need_weights=True),
+        attention, [TARGET, SOURCE, SOURCE], dict(mask=HEADS, need_weights=True)
     ),
-    "CausalSelfAttention": (lambda p: CausalSelfAttention(D_MODEL, H, p), [TARGET], {}),
+    "CausalSelfAttention": (partial(CausalSelfAttention, D_MODEL, H), [TARGET], {}),
     "GroupedQueryAttention": (lambda p: GroupedQueryAttention(D_MODEL, H, 1), [TARGET], {}),
     "ModernDecoder": (lambda p: modern(), [(B, T)], {}),
-    "GPTLayer": (lambda p: GPTLayer(D_MODEL, H, p), [TARGET], {}),
+    "GPTLayer": (partial(GPTLayer, D_MODEL, H), [TARGET], {}),
     "GPT": (gpt, [(B, T)], {}),
-    "GPT without bias": (lambda p: gpt(p, bias=False), [(B, T)], {}),
-    "BERT's EncoderOnly": (
-        bert, [(B, T)], dict(mask=CAUSAL, segments=torch.arange(T).expand(B, -1) % 2)
-    ),
+    "GPT without bias": (partial(gpt, bias=False), [(B, T)], {}),
+    "BERT's EncoderOnly": (bert, [(B, T)], dict(mask=CAUSAL, segments=SEGMENTS)),
     "TokenHead": (lambda p: TokenHead(nn.Embedding(TGT_VOCAB, D_MODEL)), [TARGET], {}),
     "SequenceHead": (lambda p: SequenceHead(D_MODEL, 5), [TARGET], dict(real=REAL)),
-    "DecoderOnly, learned positions": (
-        lambda p: DecoderOnly(tiny_config(dropout=p), True), [(B, T)], {}
-    ),
-    "Transformer, all tied": (lambda p: transformer(p, tie_embeddings="all"), [(B, S), (B, T)], {}),
+    "DecoderOnly, learned positions": (partial(decoder_only, learned=True), [(B, T)], {}),
+    "Transformer, all tied": (partial(transformer, tie_embeddings="all"), [(B, S), (B, T)], {}),
     "Transformer, decoder tied": (
-        lambda p: transformer(p, tie_embeddings="decoder"), [(B, S), (B, T)], {}
+        partial(transformer, tie_embeddings="decoder"), [(B, S), (B, T)], {}
     ),
 }  # fmt: skip
 for order, first in (("post-norm", False), ("pre-norm", True)):
     how = dict(norm_first=first)
     masks = dict(self_mask=CAUSAL, cross_mask=PADDING)
     MODULES |= {
-        f"AddNorm, {order}": (lambda p, how=how: AddNormOfLinear(D_MODEL, p, **how), [TARGET], {}),
+        f"AddNorm, {order}": (partial(AddNormOfLinear, D_MODEL, **how), [TARGET], {}),
         f"EncoderLayer, {order}": (
-            lambda p, how=how, **more: EncoderLayer(*SIZES, p, **how, **more),
-            [TARGET], dict(mask=CAUSAL),
+            partial(EncoderLayer, *SIZES, **how), [TARGET], dict(mask=CAUSAL)
         ),
-        f"Encoder, {order}": (
-            lambda p, how=how, **more: Encoder(2, *SIZES, p, **how, **more),
-            [TARGET], dict(mask=CAUSAL),
-        ),
-        f"DecoderLayer, {order}": (
-            lambda p, how=how, **more: DecoderLayer(*SIZES, p, **how, **more),
-            [TARGET, SOURCE], masks,
-        ),
-        f"Decoder, {order}": (
-            lambda p, how=how, **more: Decoder(2, *SIZES, p, **how, **more),
-            [TARGET, SOURCE], masks,
-        ),
-        f"Transformer, {order}": (
-            lambda p, how=how: transformer(p, **how), [(B, S), (B, T)], {}
-        ),
-        f"DecoderOnly, {order}": (
-            lambda p, how=how: DecoderOnly(tiny_config(dropout=p, **how)), [(B, T)], {}
-        ),
+        f"Encoder, {order}": (partial(Encoder, 2, *SIZES, **how), [TARGET], dict(mask=CAUSAL)),
+        f"DecoderLayer, {order}": (partial(DecoderLayer, *SIZES, **how), [TARGET, SOURCE], masks),
+        f"Decoder, {order}": (partial(Decoder, 2, *SIZES, **how), [TARGET, SOURCE], masks),
+        f"Transformer, {order}": (partial(transformer, **how), [(B, S), (B, T)], {}),
+        f"DecoderOnly, {order}": (partial(decoder_only, **how), [(B, T)], {}),
     }  # fmt: skip
 
 EVERY_MODULE = pytest.mark.parametrize("name", MODULES)
@@ -169,7 +154,6 @@ def draw(name):
 
 
 def run(name, module, inputs):
-    """Return the outputs of a module."""
     output = module(*inputs, **MODULES[name][2])
     outputs = output if isinstance(output, tuple) else (output,)
     return [x for x in outputs if x is not None]

@@ -190,23 +190,6 @@ def test_the_test_set_was_read_once_by_each_training():
 (QUOTED,) = read_record("multi30k_translations")
 
 
-def test_the_quoted_translations_come_from_the_command_that_is_recorded():
-    train, translate = (command.split(" --out ")[0] for command in QUOTED["commands"])
-    seed = QUOTED["seed"]
-    assert train == (
-        f"course train --task multi30k --size short --set epochs={QUOTED['epochs']} --seed {seed} "
-        "--data DIR"
-    )
-    assert translate == f"course translate --task multi30k --size short --seed {seed}"
-    replace(RealConfig(**SIZES["short"]), epochs=QUOTED["epochs"], seed=seed)  # a valid config
-
-
-def test_five_different_lines_are_quoted_from_the_first_45_and_each_shows_a_difference():
-    lines = [quoted["line"] for quoted in QUOTED["sentences"]]
-    assert len(set(lines)) == 5 and 1 <= min(lines) and max(lines) <= 45
-    assert all(quoted["model"] != quoted["reference"] for quoted in QUOTED["sentences"])
-
-
 def test_the_quoted_sentences_are_those_of_val():
     try:
         val = load_multi30k("val")

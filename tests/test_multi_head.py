@@ -25,9 +25,6 @@ def free_layer(**changes):
     return randomize(MultiHeadAttention(10, H, d_k=D_K, d_v=D_V, **changes))
 
 
-# --- parity
-
-
 @BOTH_PATHS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
@@ -61,9 +58,6 @@ def test_both_paths_agree_with_loops_when_all_widths_are_free(generator, kind):
     assert_equal(fused, by_loops)
 
 
-# --- properties
-
-
 def test_heads_are_split_side_by_side():
     x = torch.arange(2 * 6).view(1, 2, 6)  # two tokens, columns 0 … 5
     expected = [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
@@ -86,9 +80,6 @@ def test_dropout_drops_some_weights_and_scales_up_the_rest(generator, need_weigh
         assert_equal(weights.sum(dim=-1), torch.ones(B, H, T, dtype=torch.float64))
     # a sum has variance Σ w² ≤ 1, so the mean of 400 · B·T·H of them strays by less than 0.02
     assert abs(mean.mean().item() - 1) < 0.06
-
-
-# --- limits
 
 
 @BOTH_PATHS

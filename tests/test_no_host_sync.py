@@ -6,24 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_tasks import WRITER, write_play
+from dimensions import PAD
+from random_inputs import make_generator, padded_ids, tiny_config
+from tiny_tasks import REAL, WRITER, write_play
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from course_lib.tasks.language_model import LanguageModel
-from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig
+from course_lib.tasks.multi30k import Multi30k
 from course_lib.trainer import loop
 from course_lib.trainer.loop import make_step, start
 from course_lib.training import ADAM, training_step, translation_loss
-from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.transformer import Transformer
 
-TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
-                           "d_model": 16, "d_ff": 24, "num_layers": 1, "vocab_size": 90,
-                           "norm_first": False})  # fmt: skip
-SMALL = TransformerConfig(
-    src_vocab_size=23, tgt_vocab_size=23, d_model=12, num_heads=3, num_encoder_layers=1,
-    num_decoder_layers=1, d_ff=17, dropout=0.1, max_len=16,
-)  # fmt: skip
 UNREADABLE = "meta"  # a device whose tensors have no numbers: what reads one fails there
 WORDS = (Tensor.__repr__, Tensor.__str__, Tensor.__format__)
 
@@ -38,12 +33,11 @@ class NoWords(TorchFunctionMode):
 
 def plain_step(device, bfloat16, folder):
     """Prepare chapter 11's step; return the model, the optimizer's owner, and the step."""
-    model, owner = Transformer(SMALL).to(device), nn.Module()
-    src, tgt = (torch.randint(3, 23, (4, length)).to(device) for length in (6, 8))
-    src[1, 4:], tgt[2, 3:] = SMALL.pad_id, SMALL.pad_id
+    model, owner = Transformer(tiny_config(dropout=0.1)).to(device), nn.Module()
+    src, tgt = (ids.to(device) for ids in padded_ids(make_generator()))
 
     def step():
-        loss = translation_loss(model, src, tgt, pad_id=SMALL.pad_id)
+        loss = translation_loss(model, src, tgt, pad_id=PAD)
         training_step(model, owner.optimizer, [loss], 0.1)
 
     return model, owner, step
@@ -51,7 +45,7 @@ def plain_step(device, bfloat16, folder):
 
 def real_step(device, bfloat16, folder):
     """Prepare chapter 17's step."""
-    run = start(Multi30k, replace(TRANSLATOR, bfloat16=bfloat16))
+    run = start(Multi30k, replace(REAL, bfloat16=bfloat16))
     run.losses = run.losses.to(device)
     return run.pipeline.model.to(device), run, lambda: make_step(run)
 

@@ -51,7 +51,6 @@ def made(monkeypatch):
 
 @pytest.fixture(scope="module")
 def untrained():
-    """Return a new translator, which writes nonsense."""
     with torch.random.fork_rng():
         return Numbers(TINY).pipeline
 

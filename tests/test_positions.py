@@ -19,9 +19,6 @@ def table_of(module):
     return module.encoding if isinstance(module, PositionalEncoding) else module.weight
 
 
-# --- parity
-
-
 @pytest.mark.parametrize("d_model", [1, 2, 5, 6])
 def test_encoding_agrees_with_the_formula_of_the_paper(d_model):
     expected = encoding_by_loops(MAX_LEN, d_model).float()  # where the table is kept
@@ -41,9 +38,6 @@ def test_agrees_with_an_embedding_of_the_positions_counted_from_0(generator, kin
         assert ours.encoding.dtype == torch.float64  # it moves with the module
         del other["parameters"], mine["parameters"]
     assert_equal(mine, other)  # so rows beyond the sentence learn nothing
-
-
-# --- properties
 
 
 def test_learned_rows_are_saved_and_initialized_small():

@@ -65,7 +65,6 @@ TRANSLATORS = "marian t5 bart mbart pegasus m2m_100"
 
 
 def with_mask(model, src, tgt):
-    """Call a model of the library as it wants to be called."""
     return model(input_ids=src, attention_mask=src != PAD, decoder_input_ids=tgt)
 
 
@@ -105,12 +104,10 @@ def no_gradient(model):
 
 
 def one_attention(model):
-    """Share the attention of the first layer with the second one."""
     model.layers[1].attention = model.layers[0].attention
 
 
 def louder(model):
-    """Give attention large weights."""
     nn.init.normal_(model.layers[0].attention.qkv.weight)
 
 
@@ -202,7 +199,6 @@ class Wrapped(nn.Module):
         self.kept = torch.zeros(())
 
     def forward(self, src, tgt):
-        """Score, and change the scores."""
         return self.change(self, self.model(src, tgt))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parity import says
 
-from course_lib.data import Characters, read_library, read_shakespeare, user_folders
+from course_lib.data import Characters, read_library, read_shakespeare
 from course_lib.data.text import MIN_FILES, PRINTABLE, library_files
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -18,7 +18,6 @@ known_text = st.text("aZ09 \t\n~éЖ中\x00", min_size=1, max_size=30)
 
 
 def fill(folder, names=NAMES, content="name = {name!r}\n"):
-    """Write a small library."""
     folder.mkdir(exist_ok=True)
     for name in names:
         (folder / name).write_text(content.format(name=name), encoding="utf-8")
@@ -27,7 +26,6 @@ def fill(folder, names=NAMES, content="name = {name!r}\n"):
 
 @pytest.fixture
 def library(tmp_path):
-    """Return a folder of 40 short modules."""
     return fill(tmp_path / "library")
 
 
@@ -43,7 +41,6 @@ def shakespeare(tmp_path, monkeypatch):
 
 
 def names(files):
-    """List the names of files."""
     return [path.name for path in files]
 
 
@@ -90,18 +87,13 @@ def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
 @pytest.mark.parametrize(
     "content", [b"x = '\xc3\xa9'\n", b"if x:\n\ty = 1\n", b"x = 1\r\n", b"\xff", b"\x7f"]
 )
-def test_a_file_with_other_characters_is_left_out(library, content):
+def test_other_files_than_plain_modules_of_the_folder_itself_are_left_out(library, content):
+    fill(library / "package", ["inner.py"])
+    fill(library, ["notes.txt", "module.pyc", "python"])
     (library / NAMES[3]).write_bytes(content)  # on the side of train
     (library / "m06.py").write_bytes(content)  # on the side of val
     train, val = library_files(library)
     assert sorted(names(train) + names(val)) == [n for n in NAMES if n not in (NAMES[3], "m06.py")]
-
-
-def test_only_modules_of_the_folder_itself_are_read(library):
-    fill(library / "package", ["inner.py"])
-    fill(library, ["notes.txt", "module.pyc", "python"])
-    train, val = library_files(library)
-    assert sorted(names(train) + names(val)) == NAMES
 
 
 def test_a_folder_with_too_few_modules_is_explained(tmp_path):
@@ -145,30 +137,13 @@ def test_the_split_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
     assert read.characters.decode(torch.cat([read.train, read.val])) == whole
 
 
-def test_the_folder_comes_from_the_environment_unless_it_is_given(
-    shakespeare, monkeypatch, tmp_path
-):
-    expected = read_shakespeare(shakespeare)
-    monkeypatch.setenv("COURSE_DATA", str(shakespeare))
-    assert read_shakespeare().train.equal(expected.train)
-    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "elsewhere"))
-    assert read_shakespeare(shakespeare).train.equal(expected.train)
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_without_a_folder_the_error_says_what_to_do(shakespeare, monkeypatch, value, tmp_path):
-    if value is not None:
-        monkeypatch.setenv("COURSE_DATA", value)
-    monkeypatch.setattr(user_folders, "PACKAGE", tmp_path / "elsewhere" / "course_lib")
-    with pytest.raises(ValueError, match=says("--data", "COURSE_DATA")):
-        read_shakespeare()
-
-
 def test_a_missing_file_is_named_with_the_way_out(shakespeare):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     path.unlink()
     for _ in range(2):
-        with pytest.raises(ValueError, match=says(path, "--text shakespeare")):
+        with pytest.raises(
+            ValueError, match=says(path, "--data", "COURSE_DATA", "--text shakespeare")
+        ):
             read_shakespeare(shakespeare)
         path.mkdir(exist_ok=True)  # a folder with that name is not a file
 

@@ -84,12 +84,6 @@ def test_words_are_cut_where_the_library_cuts_them():
         assert ours == [text[start:end] for _, (start, end) in cut(text)], repr(text)
 
 
-def test_thousands_of_merges_are_learned_with_the_index():
-    text = library_text(100_000)
-    ours, theirs = BPETokenizer(train_bpe_indexed(text, 2000)), library_tokenizer(text, 2000)
-    assert ours.encode(text) == theirs.encode(text).ids
-
-
 def test_two_hundred_merges_of_number_words_take_under_two_seconds():
     text = number_words("en", *LANGUAGES)
     start = time.process_time()
@@ -123,14 +117,3 @@ def test_the_tokens_in_the_solutions_of_the_chapter():
         assert [tokenizer.tokens[n].decode() for n in tokenizer.encode(word)] == right.split()
         letters = tuple(bytes([number]) for number in word.encode())
         assert wrong is None or b" ".join(friend(letters, tokenizer.ranks)).decode() == wrong
-
-
-def test_wrong_merges_special_tokens_and_ids_are_explained():
-    with pytest.raises(ValueError, match=r"no earlier merge has made.*b'xy'"):
-        BPETokenizer([(b"xy", b"z")])
-    for special in (["[pad]", "[pad]"], [""]):
-        with pytest.raises(ValueError, match="must be distinct and not empty"):
-            BPETokenizer([], special)
-    for wrong in (256, -1):
-        with pytest.raises(ValueError, match=rf"{wrong} is not an id from 0 to 255"):
-            BPETokenizer([]).decode([wrong])

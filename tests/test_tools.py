@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 
 import changed_files
 import new_chapter
@@ -24,19 +23,16 @@ EXPLORER = {notebooks.WIDGET: {"model_id": "2"}} | PICTURE
 
 
 def tidied(*outputs):
-    """Return what is left of the outputs of a cell."""
     notebook = new_notebook(cells=[new_code_cell("1", outputs=list(outputs))])
     notebooks.tidy(notebook)
     return notebook.cells[0].outputs
 
 
 def shown(data):
-    """Make an output out of what a cell displayed."""
     return new_output("display_data", data=data)
 
 
 def printed(name, text):
-    """Make an output out of what a cell printed."""
     return new_output("stream", name=name, text=text)
 
 
@@ -70,24 +66,6 @@ def test_the_source_of_a_guess_is_hidden_and_no_other():
 
 
 # --- how tests are run
-
-
-def test_tests_that_load_the_translator_wait_for_chapter_11(monkeypatch):
-    ended = []
-
-    def run(name, *words):
-        """Take a moment, and remember which parts had ended before."""
-        before = [*ended]
-        time.sleep(0.1)
-        ended.append(name)
-        return (1, 0, 0), 0.1, " ".join(before)
-
-    monkeypatch.setattr(run_tests, "run", run)
-    printed = []
-    monkeypatch.setattr("builtins.print", lambda *words, **_: printed.extend(words))
-    run_tests.run_all({"chapter": [], "tests": []}, [{"site": []}, {"style": []}])
-    assert "chapter" in printed[printed.index("== site, beside the others") + 1]
-    assert printed[printed.index("== style, beside the others") + 1] == ""
 
 
 def test_all_parts_run_whatever_fails(monkeypatch, capsys):

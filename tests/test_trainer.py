@@ -28,9 +28,6 @@ SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
 SMOKE += settings(REAL)
 
 
-# --- settings
-
-
 @pytest.mark.parametrize("config", [TranslatorConfig(), RealConfig(), TextGeneratorConfig()])
 def test_every_value_of_a_configuration_is_checked_and_named(config):
     wrong = {float: (-1.0, math.nan, math.inf, "1"), int: (-1, 1.5, True), bool: (1,)}
@@ -54,9 +51,6 @@ def test_the_memory_of_a_model_is_estimated_from_below(task, monkeypatch):
         check_memory(config, 96)
 
 
-# --- stops
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_asks_a_second_one_stops_and_then_all_is_as_before(number):
     before = [signal.getsignal(n) for n in SIGNALS]
@@ -66,9 +60,6 @@ def test_a_signal_asks_a_second_one_stops_and_then_all_is_as_before(number):
         assert stop()
         signal.raise_signal(signal.SIGTERM)
     assert [signal.getsignal(n) for n in SIGNALS] == before
-
-
-# --- records
 
 
 def test_a_record_is_readable_and_contains_no_nan(tmp_path):
@@ -81,9 +72,6 @@ def test_a_record_is_readable_and_contains_no_nan(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         add_entry(path, {"loss": math.nan}, itemgetter("loss"))
     assert len(read_entries(path)) == 2
-
-
-# --- who is there
 
 
 @pytest.mark.parametrize("rank", [0, 1])

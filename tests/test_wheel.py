@@ -66,7 +66,6 @@ def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install
     outside |= {"XDG_DATA_HOME": str(tmp_path / "data")}
 
     def run(program, *words):
-        """Run it outside of the checkout, and return what it printed."""
         done = subprocess.run(
             [environment / "bin" / program, *words],
             cwd=tmp_path,

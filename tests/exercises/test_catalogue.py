@@ -38,7 +38,6 @@ def test_a_prediction_is_judged_by_its_distance_and_its_number_stays_hidden(task
 
 
 def not_written(candidate):
-    """Be a test that nobody has written yet."""
     raise NotImplementedError
 
 

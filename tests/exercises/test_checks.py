@@ -5,7 +5,6 @@ import inspect
 import math
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,14 +83,6 @@ def test_every_known_mistake_is_found_and_named(mistake, monkeypatch):
     recorded = recorded_kinds()[mistake.exercise, mistake.name]
     assert (failed, report.kind) == recorded, "make figures"
     assert len(mistake.sentence.split()) >= 3
-
-
-@every_exercise
-def test_a_mistake_that_is_tried_again_has_the_same_name(name):
-    mistake = known_mistakes(name)[-1]
-    again = replace(mistake).implementation
-    assert again is not mistake.implementation
-    assert examine(name, again).mistake == mistake.name
 
 
 def test_the_known_mistakes_of_an_exercise_have_different_names():

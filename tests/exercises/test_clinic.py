@@ -126,21 +126,16 @@ def test_a_fix_that_hides_the_symptom_and_breaks_something_else_is_rejected(name
     assert not cured and "The symptom is gone" in hint and said in hint
 
 
+CAUSAL_ALONE = ("padding_mask(tgt, self.config.pad_id)", "causal_mask(tgt.size(1))")
+A_THIRD_NORM = [
+    ("self.feed_forward =", "self.end = AddNorm(d_model, dropout); self.feed_forward ="),
+    ("return self.add_norm1", "return self.end"),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "fix"),
-    [
-        ("loss_near_zero", ("padding_mask(tgt, self.config.pad_id)", "causal_mask(tgt.size(1))")),
-        (
-            "too_few_parameters",
-            [
-                (
-                    "self.feed_forward =",
-                    "self.end = AddNorm(d_model, dropout); self.feed_forward =",
-                ),
-                ("return self.add_norm1", "return self.end"),
-            ],
-        ),
-    ],
+    [("loss_near_zero", CAUSAL_ALONE), ("too_few_parameters", A_THIRD_NORM)],
 )
 def test_a_fix_in_another_style_is_accepted(name, fix):
     cured, hint = examine_fix(clinic(name), fix)

@@ -48,24 +48,14 @@ def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
             "weights, F.dropout(weights, dropout_p) @ value",
             "output and weights are returned in the wrong order",
         ),
-        (
-            ATTENTION,
-            "dropout_p)",
-            "dropout_p or 0.1)",
-            "Nothing may be dropped unless dropout_p is passed",
-        ),
+        (ATTENTION, "dropout_p)", "dropout_p or 0.1)", "Nothing may be dropped unless"),
         (
             ATTENTION,
             "weights = scores",
-            "value = value.float()\n    weights = scores.float()",
+            "value, weights = value.float(), scores.float()",
             "float64",
         ),
-        (
-            "EncoderLayer",
-            "(y, y, y, mask)[0]",
-            "(y, y, y, mask)",
-            "A pair arrived where one tensor is needed",
-        ),
+        ("EncoderLayer", "(y, y, y, mask)[0]", "(y, y, y, mask)", "A pair arrived where one"),
         (
             "EncoderLayer",
             "lambda y: self.self_attn(y, y, y, mask)[0]",

@@ -78,7 +78,6 @@ def examine_here(package, asked, limit, texts):
 
 
 def judged(name, candidate):
-    """Try a candidate, and judge its results."""
     return separate_process._report(name, separate_process._tried(name, candidate))
 
 
@@ -391,14 +390,8 @@ def test_without_a_folder_or_an_attempt_a_message_says_that_nothing_is_written(t
 def test_a_real_kernel_is_read_as_it_runs(library):
     """There is no file of this notebook; what is bound to a name at the end is a stand-in."""
     ready = "from course_lib.exercises import attempt, export_mine"
-    sources = [
-        START,
-        ready,
-        cell(WRONG),
-        cell(PADDING),
-        "%time\n" + cell(PADDING) + "(",
-        cell(CAUSAL),
-    ]
+    broken = "%time\n" + cell(PADDING) + "("
+    sources = [START, ready, cell(WRONG), cell(PADDING), broken, cell(CAUSAL)]
     sources += ["export_mine()", "import my_lib.masks\nmy_lib.masks.causal_mask(2)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     where = {"metadata": {"path": str(library.parent)}}

@@ -31,7 +31,6 @@ def library(tmp_path, monkeypatch):
 
 
 def kept(library: Path) -> dict:
-    """Read what is kept."""
     return json.loads((library / "progress.json").read_text())
 
 
@@ -152,12 +151,8 @@ def test_the_command_ends_with_what_comes_next(library, capsys, monkeypatch):
 def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
     note(RIGHT)
     library.parent.joinpath("elsewhere").mkdir()
-    for place, arguments in [
-        (".", []),
-        (".", ["my_lib"]),
-        ("my_lib", ["."]),
-        ("elsewhere", [".."]),
-    ]:
+    calls = [(".", []), (".", ["my_lib"]), ("my_lib", ["."]), ("elsewhere", [".."])]
+    for place, arguments in calls:
         monkeypatch.chdir(tmp_path / place)
         assert cli.main(["progress", *arguments]) == 0
         assert capsys.readouterr().out.startswith("1 of ")

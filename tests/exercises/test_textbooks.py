@@ -1,15 +1,11 @@
 """Every cell of every chapter runs on the answers of five textbooks (`make textbooks`)."""
 
-import shutil
 from functools import cache
 
 import pytest
 from chapter_runner import Runner
 from textbooks import BOOKS, cells_of
-from workbook_solver import WORKED, filled, run_chapter
-
-from course_lib.exercises.workbook import make_workbook
-from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
+from workbook_solver import WORKED, filled, run_chapter, write_workbook
 
 pytestmark = [pytest.mark.workbook, pytest.mark.textbooks]
 ALL = [
@@ -21,18 +17,8 @@ ALL = [
 
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
-    """Return what writes a reader's workbook, once for each book, and lends it the translator."""
-
-    @cache
-    def written(book):
-        folder = tmp_path_factory.mktemp(book) / "workbook"
-        make_workbook(folder)
-        load_or_train()
-        kept = folder_of(TranslatorConfig())
-        shutil.copytree(kept, folder / "checkpoints" / kept.name)
-        return folder
-
-    return written
+    """Return what writes a reader's workbook, once for each book."""
+    return cache(lambda book: write_workbook(tmp_path_factory.mktemp(book) / "workbook"))
 
 
 @pytest.mark.parametrize("book, file", ALL)

@@ -8,7 +8,15 @@ import shutil
 import pytest
 from chapter_runner import Runner
 from textbooks import BOOKS, cells_of
-from workbook_solver import WORKED, asked_in, definition, filled, reference_answers, run_chapter
+from workbook_solver import (
+    WORKED,
+    asked_in,
+    definition,
+    filled,
+    reference_answers,
+    run_chapter,
+    write_workbook,
+)
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.catalogue import tasks as other_tasks
@@ -17,8 +25,6 @@ from course_lib.exercises.exercise_bank import exercise, right_answers
 from course_lib.exercises.learner_package import LIBRARY, cells_in, module_text
 from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
 from course_lib.exercises.separate_process import examine_apart
-from course_lib.exercises.workbook import make_workbook
-from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
 
 pytestmark = pytest.mark.workbook
 KINDS = [  # chapters that differ in what a learner's work does to the rest of them
@@ -76,13 +82,8 @@ def runner():
 
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
-    """Write a workbook, and lend it the trained translator; its tests change no file."""
-    folder = tmp_path_factory.mktemp("workbook")
-    make_workbook(folder)
-    load_or_train()
-    kept = folder_of(TranslatorConfig())
-    shutil.copytree(kept, folder / "checkpoints" / kept.name)
-    return folder
+    """Write a workbook; its tests change no file."""
+    return write_workbook(tmp_path_factory.mktemp("workbook"))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from textbooks import annotated, nanogpt, pytorch_tutorial
+from textbooks import annotated, cells_of, nanogpt, pytorch_tutorial
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
@@ -20,6 +20,7 @@ IN_TEXTBOOKS = {
     "AddNorm": annotated.SublayerConnection,
     "FeedForward": annotated.PositionwiseFeedForward,
     "random_windows": nanogpt.get_batch,
+    "EncoderLayer": pytorch_tutorial.TransformerEncoderLayer,
     "RMSNorm": pytorch_tutorial.RMSNorm,
 }
 BOOK = {name: inspect.getsource(answer) for name, answer in IN_TEXTBOOKS.items()} | {
@@ -32,62 +33,7 @@ def scaled_dot_product_attention(q, k, v, mask=None, dropout_p=0.0):
     p_attn = F.softmax(scores, dim=-1)
     return torch.matmul(F.dropout(p_attn, dropout_p), v), p_attn
 """,
-    "MultiHeadAttention": """
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        self.d_k, self.h = d_model // num_heads, num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.drop = nn.Dropout(dropout)
-
-    def split(self, x):
-        return x.view(x.size(0), -1, self.h, self.d_k).transpose(1, 2)
-
-    def forward(self, query, key, value, mask=None):
-        q, k, v = self.split(self.w_q(query)), self.split(self.w_k(key)), self.w_v(value)
-        v = self.split(v)
-        scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(self.d_k)
-        if mask is not None:
-            scores = scores.masked_fill(mask == 0, -1e9)
-        weights = self.drop(scores.softmax(dim=-1))
-        x = torch.matmul(weights, v)
-        x = x.transpose(1, 2).contiguous().view(x.size(0), -1, self.h * self.d_k)
-        return self.w_o(x), weights
-""",
-    "LayerNorm": """
-class LayerNorm(nn.Module):
-    def __init__(self, features, eps=1e-5):
-        super().__init__()
-        self.gamma = nn.Parameter(torch.ones(features))
-        self.beta = nn.Parameter(torch.zeros(features))
-        self.eps = eps
-
-    def forward(self, x):
-        mean = x.mean(-1, keepdim=True)
-        var = x.var(-1, keepdim=True, unbiased=False)
-        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
-""",
-    "EncoderLayer": """
-class EncoderLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.1, norm_first=False):
-        super().__init__()
-        self.self_attn = MultiHeadAttention(d_model, num_heads)
-        self.feed_forward = FeedForward(d_model, d_ff)
-        self.norm1 = nn.LayerNorm(d_model)
-        self.norm2 = nn.LayerNorm(d_model)
-        self.dropout, self.norm_first = nn.Dropout(dropout), norm_first
-
-    def forward(self, x, mask=None):
-        if self.norm_first:
-            y = self.norm1(x)
-            x = x + self.dropout(self.self_attn(y, y, y, mask)[0])
-            return x + self.dropout(self.feed_forward(self.norm2(x)))
-        a = self.norm1(x + self.dropout(self.self_attn(x, x, x, mask)[0]))
-        return self.norm2(a + self.dropout(self.feed_forward(a)))
-""",
+    "MultiHeadAttention": cells_of("annotated")["MultiHeadAttention"],
     "DecoderLayer": """
 class DecoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout=0.1):
@@ -127,24 +73,22 @@ def test_the_answers_are_right_before_a_slip_is_planted(name):
     assert report.passed and not wrong, report
 
 
-WHOLE = "(torch.rand(weights.shape[-1]) > self.drop.p) / (1 - self.drop.p)"
-WEIGHTS = "self.drop(scores.softmax(dim=-1))"
-BLEND = "torch.matmul(weights, v)"
-ROWS = "nn.functional.dropout1d"
+WEIGHTS = "dropout(p_attn)"
 DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has every axis
     "scaled_dot_product_attention": (
         ("dropout", "F.dropout(p_attn, dropout_p)",
          "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
     ),
     "MultiHeadAttention": (
-        ("dropout", BLEND, "self.drop(torch.matmul(scores.softmax(-1), v))"),
-        ("dropout", WEIGHTS, "scores.softmax(dim=-1) * self.drop(torch.ones(scores.size(-1)))"),
+        ("dropout", f"p_attn = {WEIGHTS}", "return dropout(p_attn @ value), p_attn"),
+        ("dropout", WEIGHTS, "p_attn * dropout(torch.ones(p_attn.size(-1)))"),
         ("dropout", WEIGHTS,
-         "scores.softmax(-1) * ((torch.rand_like(scores) >= self.drop.p) | (not self.training))"),
-        ("dropout", WEIGHTS, "self.drop(scores).softmax(dim=-1)"),
-        ("dropout", WEIGHTS, "nn.functional.normalize(self.drop(scores.softmax(-1)), 1, -1)"),
-        ("dropout", "return self.w_o(x)", "return self.drop(self.w_o(x))"),
-        ("dropout", "v = self.split(v)", "v = self.split(self.drop(v))"),
+         "p_attn * ((torch.rand_like(scores) >= dropout.p) | (not dropout.training))"),
+        ("dropout", WEIGHTS, "dropout(scores).softmax(dim=-1)"),
+        ("dropout", WEIGHTS, "nn.functional.normalize(dropout(p_attn), 1, -1)"),
+        ("dropout", "return self.linears[-1](x)", "return self.dropout(self.linears[-1](x))"),
+        ("dropout", "attention(query, key, value, mask=mask",
+         "attention(query, key, self.dropout(value), mask=mask"),
     ),
     "AddNorm": tuple(
         (stage, f"self.dropout(sublayer({read}))", new.format(read))
@@ -171,8 +115,9 @@ DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has ever
          "(y := self.w_1(x).relu()) * self.dropout(torch.ones_like(y[..., :1]))"),
     ),
     "EncoderLayer": (
-        ("inner dropouts", "self.dropout(self.feed_forward(self.norm2(x)))",
-         "self.feed_forward(self.norm2(x)) * self.dropout(torch.ones_like(x[..., :1]))"),
+        ("inner dropouts", "        self.add_norm2 = ",
+         "        self.add_norm1.dropout = nn.Dropout1d(dropout)\n"
+         "        self.add_norm2 = "),
         ("inner dropouts", "dropout=attention_dropout\n", "dropout=attention_dropout ** 2\n"),
         ("inner dropouts", "        self.add_norm1 = ",
          "        self.feed_forward.dropout = nn.Dropout1d(activation_dropout)\n"
@@ -198,14 +143,12 @@ DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has ever
     )),
 }  # fmt: skip
 UNNAMED = {
-    "LayerNorm": (
-        ("large mean", "x.var(-1, keepdim=True, unbiased=False)",
-         "(x ** 2).mean(-1, keepdim=True) - mean ** 2"),
-        ("large mean", "x.var(-1, keepdim=True, unbiased=False)",
-         "(x * (x - 2 * mean)).mean(-1, keepdim=True) + mean ** 2"),
-        ("large mean", "torch.sqrt(var + self.eps)",
-         "torch.sqrt((x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - mean ** 2).abs() "
-         "+ self.eps)"),
+    "LayerNorm": tuple(
+        ("large mean", "centred.square().mean(dim=-1, keepdim=True)", new)
+        for new in (
+            "(x ** 2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2",
+            "(x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - (x - centred) ** 2).abs()",
+        )
     ),
     "sinusoidal_encoding": (
         ("formula", "torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model)",
@@ -271,21 +214,23 @@ def test_a_slip_fails_the_stage_that_checks_it(name, stage, old, new):
 A, M = "scaled_dot_product_attention", "MultiHeadAttention"
 E, D = "EncoderLayer", "DecoderLayer"
 SCALE, MASKED = "/ math.sqrt(d_k)", "scores = scores.masked_fill(mask == 0, -1e9)"
+SKIPPED = "self.norm2(src + self._ff_block(src))"
+OUT = "self.linears[-1](x)"
 JOINED = "x.transpose(1, 2).contiguous()"
 NAMED = (  # the short name of a mistake, and how the reader of a textbook makes it
     ("scale_twice", A, (SCALE, "/ math.sqrt(d_k) / math.sqrt(d_k)")),
     ("scale_d_k", A, (SCALE, "/ d_k")),
     ("scale_keys", A, (SCALE, "/ math.sqrt(k.shape[-2])")),
     ("mask_added", A, (MASKED, "scores += mask.float()")),
-    ("scale_num_heads", M, ("math.sqrt(self.d_k)", "math.sqrt(self.h)")),
+    ("scale_num_heads", M, ("math.sqrt(d_k)", "math.sqrt(query.size(1))")),
     ("heads_joined_number_by_number", M, (JOINED, "x.permute(0, 2, 3, 1).contiguous()")),
     ("heads_joined_by_another_axis", M, (JOINED, "x.transpose(2, 3).contiguous()")),
-    ("residual_inside", M, ("return self.w_o(x)", "return query + self.w_o(x)")),
+    ("residual_inside", M, ("nbatches = ", "old, nbatches = query, "), (OUT, f"old + {OUT}")),
     ("negative_numbers_kept", "FeedForward", (".relu()", ".clamp(max=0)")),
     ("gain_around_zero", "RMSNorm", ("ones(", "zeros("), ("self.scale\n", "(1 + self.scale)\n")),
-    ("residual_missing_feed_forward", E, ("self.norm2(a + ", "self.norm2(")),
-    ("feed_forward_reads_input", E, ("self.feed_forward(a)", "self.feed_forward(x)")),
-    ("attention_dropped", E, ("a + self.drop", "x + self.drop"), ("forward(a)", "forward(x)")),
+    ("residual_missing_feed_forward", E, ("self.norm2(x + ", "self.norm2(")),
+    ("feed_forward_reads_input", E, ("self._ff_block(x)", "self._ff_block(src)")),
+    ("attention_dropped", E, ("self.norm2(x + self._ff_block(x))", SKIPPED)),
     ("residual_missing_cross_attention", D, ("self.norm2(a + ", "self.norm2(")),
     ("cross_attention_of_input", D, ("self.cross_attn(a", "self.cross_attn(x")),
     ("feed_forward_reads_first_sum", D, ("self.feed_forward(b)", "self.feed_forward(a)")),

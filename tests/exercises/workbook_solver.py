@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from course_lib.exercises import stubs
 from course_lib.exercises.catalogue import tasks as other_tasks
 from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.notebook_builder import Chapter, is_marked, source_of
-from course_lib.exercises.workbook import TASKS
+from course_lib.exercises.workbook import TASKS, make_workbook
 from course_lib.interop.weights import missing_weights
+from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
 from notebooks import NEEDS_WEIGHTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,3 +92,12 @@ def asked_in(cell: Mapping[str, Any]) -> list[str]:
     source = source_of(cell)
     others = [task.name for task in other_tasks() if f'"{task.name}"' in source]
     return tasks(cell) + (others if is_marked(source, "exercise") else [])
+
+
+def write_workbook(folder: Path) -> Path:
+    """Write a workbook, and lend it the trained translator; return its folder."""
+    make_workbook(folder)
+    load_or_train()
+    kept = folder_of(TranslatorConfig())
+    shutil.copytree(kept, folder / "checkpoints" / kept.name)
+    return folder

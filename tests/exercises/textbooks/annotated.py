@@ -30,7 +30,6 @@ def attention(query, key, value, mask=None, dropout=None):
 
 
 def clones(module, N):
-    """Copy a layer N times."""
     return nn.ModuleList([copy.deepcopy(module) for _ in range(N)])
 
 
@@ -165,8 +164,6 @@ class DecoderLayerWithSublayers(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Look up and scale."""
-
     def __init__(self, d_model, vocab):
         super().__init__()
         self.lut = nn.Embedding(vocab, d_model)

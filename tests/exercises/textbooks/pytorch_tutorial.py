@@ -97,11 +97,9 @@ class KVCache:
 
     @property
     def length(self):
-        """Count the tokens stored."""
         return 0 if self.keys is None else self.keys.shape[2]
 
     def append(self, k_val, v_val):
-        """Store new keys and values; return all so far."""
         if self.keys is not None:
             k_val = torch.cat((self.keys, k_val), dim=2)
             v_val = torch.cat((self.values, v_val), dim=2)
@@ -109,11 +107,9 @@ class KVCache:
         return k_val, v_val
 
     def reorder(self, rows):
-        """Let row i continue row ``rows[i]``."""
         self.keys, self.values = self.keys[rows], self.values[rows]
 
     def truncate(self, length):
-        """Forget the last tokens."""
         self.keys, self.values = self.keys[:, :, :length], self.values[:, :, :length]
 
 
