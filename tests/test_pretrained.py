@@ -108,7 +108,7 @@ UNCOVERED = {
         "scale_attn_weights": [False],
         "add_cross_attention": [True],
         "tie_word_embeddings": [False],
-        "activation_function": ["tanh"],
+        "activation_function": ["tanh", ["gelu"]],
         "n_inner": [7],
         "quantization_config": [{"bits": 4}],
     },
@@ -155,6 +155,7 @@ WITH_OTHER_WORDS = [
     ("llama", "rope_scaling", {"type": "dynamic"}, "type='dynamic'"),
     ("llama", "rope_scaling", {"factor": 2.0}, "factor=2.0"),
     ("llama", "rope_parameters", {"rope_theta": None}, "rope_theta=None"),
+    ("llama", "rope_scaling", "yarn", "rope_scaling='yarn'"),
 ]
 
 

@@ -19,11 +19,10 @@ def write_translator(path: Path) -> None:
     translator = load_or_train()
     weights = translator.model.state_dict()
     halves = {name: weight.half() for name, weight in weights.items() if name not in TIED}
-    tokenizer = translator.tokenizer
     numbers = [*range(1000), *range(1000, LIMIT, 1000)]  # the parts of every number
     about = {
         "config": asdict(translator.config),
-        "tokens": tokenizer.tokens(torch.arange(len(tokenizer))),
+        "tokens": translator.tokenizer.tokens(torch.arange(len(translator.tokenizer))),
         "english": {n: translator.source_ids([spell(n, "en")])[0].tolist() for n in numbers},
         "german": {n: spell(n, "de") for n in numbers},
     }

@@ -262,13 +262,12 @@ def table_2() -> str:
 def summary() -> str:
     """Summarize speed and quality in three numbers."""
     speed = rows_by("training", "table")["like for like", next(iter(SIZES))]["ratio"]["median"]
-    machine = re.sub(r"(?=\d+ of \d+ threads)", "using ", bench("training")["machine"])
     accuracy = 100 * fmean(entry["exact_match"] for entry in read_entries(NUMBERS))
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
         f"A training step of a small model runs at {speed:.2f} times the speed of "
-        f"`torch.nn.Transformer` with the same weights ({machine}). The number-word translators "
-        f"translate {accuracy:.1f}% of the numbers that were not in the training data exactly "
+        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
+        f"number-word translators translate {accuracy:.1f}% of the numbers that were not in the training data exactly "
         "right (mean over three languages and three seeds). A model that translates sentences "
         f"from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
