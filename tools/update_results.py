@@ -267,9 +267,9 @@ def summary() -> str:
     return paragraph(
         f"A training step of a small model runs at {speed:.2f} times the speed of "
         f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
-        f"number-word translators translate {accuracy:.1f}% of the numbers that were not in the training data exactly "
-        "right (mean over three languages and three seeds). A model that translates sentences "
-        f"from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
+        f"number-word translators translate {accuracy:.1f}% of the numbers that were not in the "
+        "training data exactly right (mean over three languages and three seeds). A model that "
+        f"translates sentences from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 
