@@ -270,7 +270,7 @@ def summary() -> str:
         f"number-word translators translate {accuracy:.1f}% of the numbers that were not in the "
         "training data exactly right (mean over three languages and three seeds). A model that "
         f"translates sentences from German to English reaches {translator['bleu']:.1f} BLEU on "
-        f"Multi30k after {translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
+        f"Multi30k after {translator['minutes']['wall']:.0f} minutes of training on two cores."
     )
 
 
