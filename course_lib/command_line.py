@@ -16,7 +16,7 @@ from typing import TextIO
 MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
-        "learn": "open your workbook in JupyterLab; if you have none, create it first",
+        "learn": "open your workbook in JupyterLab, creating one first if you have none",
         "lab": "copy the completed chapters, with all answers, and open them in JupyterLab",
         "workbook": "write a workbook: the chapters without the answers",
         "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",

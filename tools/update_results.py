@@ -266,9 +266,9 @@ def summary() -> str:
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
         f"A training step of a small model runs at {speed:.2f} times the speed of "
-        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
-        f"number-word translators translate {accuracy:.1f}% of the numbers that were not in the "
-        "training data exactly right (mean over three languages and three seeds). A model that "
+        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). Of the "
+        "numbers that were not in the training data, the number-word translators get "
+        f"{accuracy:.1f}% exactly right (mean over three languages and three seeds). A model that "
         f"translates sentences from German to English reaches {translator['bleu']:.1f} BLEU on "
         f"Multi30k after {translator['minutes']['wall']:.0f} minutes of training on two cores."
     )

@@ -321,7 +321,7 @@ PARTS = (
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
-        "output_not_tied: the output layer never shares the embedding's matrix, but only "
+        "output_not_tied: the output layer does not share the embedding's matrix; it only "
         "starts with a copy of it",
         ('c.tie_embeddings != "none"', "False"),
     ),
