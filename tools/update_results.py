@@ -269,8 +269,8 @@ def summary() -> str:
         f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). Of the "
         "numbers that were not in the training data, the number-word translators get "
         f"{accuracy:.1f}% exactly right (mean over three languages and three seeds). A model that "
-        f"translates sentences from German to English reaches {translator['bleu']:.1f} BLEU on "
-        f"Multi30k after {translator['minutes']['wall']:.0f} minutes of training on two cores."
+        f"translates German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
+        f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 
 
