@@ -157,7 +157,7 @@ REFUSED = [  # a call, and words of the message
     (lambda: AttentionCache(0), ["max_len=0"]),
     (lambda: RMSNorm(0), ["positive"]),
     (lambda: SwiGLU(4, 0), ["positive"]),
-    (lambda: parse_rate([]), ["no text"]),
+    (lambda: parse_rate([]), ["no snippets"]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=-0.1), ["[0, 1]", -0.1]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=1.1), ["[0, 1]", 1.1]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=TGT_VOCAB), ["pad_id=10", 10]),
