@@ -16,7 +16,7 @@ class LayerNorm(nn.Module):
     """Normalize every vector to mean 0 and variance 1, then scale and shift it.
 
     Paper: §3.1; Ba, Kiros and Hinton (2016).
-    ``eps`` is added to the variance, so that a constant vector causes no division by zero. The
+    ``eps`` is added to the variance to avoid dividing by zero for constant vectors. The
     parameters ``weight`` (initially ones) and ``bias`` (initially zeros) have shape (d_model,).
     Raises ValueError if d_model is below 1.
     Differs: the paper gives no value for ε; the default is torch's.

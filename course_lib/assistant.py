@@ -81,7 +81,7 @@ def respond(
 def dpo_loss(
     chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1
 ) -> Tensor:
-    """Compute a loss that rewards a stronger preference for chosen answers than the reference has.
+    """Compute a loss that rewards preferring the chosen answers more than a reference model does.
 
     Paper: Rafailov and others (2023), equation (7).
     Shapes: log-probabilities of whole answers (B,), under the model and under the reference → a

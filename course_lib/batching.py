@@ -50,7 +50,9 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     widest: tuple[int, ...] = (0, 0)
     for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
         if sum(lengths[pair]) > tokens:
-            raise ValueError(f"a pair of {sum(lengths[pair])} tokens exceeds a batch of {tokens=}")
+            raise ValueError(
+                f"a pair of {sum(lengths[pair])} tokens exceeds the limit of {tokens=}"
+            )
         grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)

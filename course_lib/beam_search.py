@@ -17,7 +17,7 @@ from .transformer import Transformer
 def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
     """Find the best 2K continuations of every sentence's K hypotheses.
 
-    Only one continuation of a hypothesis ends it, so at least K of the 2K can be extended.
+    Only one continuation of each hypothesis ends it, so at least K of the 2K can be extended.
     Shapes: logits (B, K, V), and totals (B, K), the log-probability of each hypothesis, -inf where
     there is none. Returns each continuation's parent hypothesis, token and total, all of shape
     (B, 2K), best first. The padding ``pad_id`` is never chosen.
@@ -136,7 +136,7 @@ def beam_search(
     Differs: the paper stops early "when possible"; here a sentence is done when no unfinished
     hypothesis can still enter the pool of its K best finished ones.
     Differs: a finished hypothesis enters the pool only if it is among the K best continuations;
-    the paper's code also accepts one among the 2K best.
+    in the paper's code, it need only be among the 2K best.
     """
     if beam_size < 1 or not 0 <= alpha < math.inf:
         raise ValueError(f"{beam_size=} must be positive, and {alpha=} finite and at least 0")

@@ -11,7 +11,7 @@ Row = TypeVar("Row")
 
 
 def split_batch(rows: Sequence[Row], rank: int, world_size: int) -> list[Row]:
-    """Return this process's rows: every ``world_size``-th row of the batch, starting at ``rank``.
+    """Return this process's rows: every ``world_size``-th row, starting with row ``rank``.
 
     Paper: §5.2, one model trained on eight processors.
     Every row goes to exactly one process, and rows sorted by length are spread evenly.
@@ -28,7 +28,7 @@ def split_batch(rows: Sequence[Row], rank: int, world_size: int) -> list[Row]:
 def token_loss_scale(num_tokens: int, all_tokens: int, world_size: int) -> float:
     """Compute the factor that turns the average over processes into the average over tokens.
 
-    Paper: §5.1, where batch sizes are numbers of tokens.
+    Paper: §5.1, where batch size is measured in tokens.
     A process multiplies its mean loss by this factor. Its part of the batch contains
     ``num_tokens`` of the ``all_tokens`` target tokens. Raises ValueError if there are no
     processes, no tokens, or more tokens in the part than in the whole batch.

@@ -76,7 +76,7 @@ def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int
     """
     if weights.dim() != 2 or not 0 < threshold <= 1:
         raise ValueError(
-            f"links need weights (T, S) and a threshold in (0, 1], "
+            f"the weights must have shape (T, S), and the threshold must be in (0, 1], "
             f"got {tuple(weights.shape)} and {threshold}"
         )
     return {(t, s) for t, s in (weights >= threshold).nonzero().tolist()}

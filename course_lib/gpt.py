@@ -109,7 +109,7 @@ class GPTLayer(nn.Module):
     """Attend to earlier tokens, transform each position, and add both to the residual stream.
 
     Paper: §3.1; pre-norm, GELU and d_ff = 4 · d_model as in GPT-2.
-    Submodules: self_attn and feed_forward, and around them add_norm1 and add_norm2.
+    Submodules: self_attn and feed_forward, which are inside add_norm1 and add_norm2.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class GPTEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (B, T), and return the logits (B, V), or all of them (B, T, V)."""
+        """Read the new tokens (B, T), and return the last logits (B, V) or all logits (B, T, V)."""
         model, c = self.model, self.model.config
         check_ids(ids, c.vocab_size, c.max_len, "input")
         x = model.positions(model.embedding(ids), self.length)  # (B, T, d_model)
@@ -270,8 +270,8 @@ def sample(
 
     Shapes: ids (B, T) with T ≥ 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
     longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
-    in eval mode; afterward, its own mode is restored. Raises ValueError if the ids or the options
-    do not fit.
+    in eval mode; its previous mode is then restored. Raises ValueError if the ids or the options
+    are invalid.
     """
     limit = model.config.max_len
     check_ids(ids, model.config.vocab_size, ids.size(-1), "prompt")

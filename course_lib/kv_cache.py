@@ -206,7 +206,7 @@ class DecodingEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T), and return the logits (R, V), or all of them (R, T, V)."""
+        """Read the new tokens (R, T), and return the last logits (R, V) or all logits (R, T, V)."""
         model, c = self.model, self.model.config
         check_ids(ids, c.tgt_vocab_size, c.max_len, "target")
         check_rows(ids, len(self.layers[0].keys))
@@ -245,7 +245,7 @@ class RecomputingEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T), and return the logits (R, V), or all of them (R, T, V)."""
+        """Read the new tokens (R, T), and return the last logits (R, V) or all logits (R, T, V)."""
         self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)  # (R, length)
         shared = (x.repeat_interleave(len(ids) // len(x), dim=0) for x in self.sources)
         logits = self.decode(self.ids, *shared)[:, -ids.size(1) :]  # (R, T, V)

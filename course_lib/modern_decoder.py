@@ -308,7 +308,7 @@ class ModernEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (B, T); return the last logits (B, V), or all of them (B, T, V)."""
+        """Read the new tokens (B, T), and return the last logits (B, V) or all logits (B, T, V)."""
         model, start = self.model, self.length
         check_ids(ids, model.config.vocab_size, model.config.max_len, "input", start)
         x = model.embedding(ids)  # (B, T, d_model)

@@ -53,7 +53,7 @@ class PositionalEncoding(nn.Module):
 
 
 class LearnedPositionalEmbedding(nn.Module):
-    """Add to every vector a learned vector for its position.
+    """Add a learned position vector to every vector.
 
     Paper: §3.5 and table 3, row (E).
     ``dropout`` is a dropout probability. The parameter ``weight`` (max_len, d_model) is initialized

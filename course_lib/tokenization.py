@@ -122,7 +122,7 @@ class BPETokenizer:
     """Turn text into ids and back, with byte-level byte-pair encoding.
 
     Paper: §5.1, byte-pair encoding; the byte level and the order of the ids are GPT-2's.
-    Takes the result of ``train_bpe``. Ids go to the bytes first, then to the merges, then to the
+    Takes the result of ``train_bpe``. Ids are assigned to bytes first, then to merges, then to
     special tokens. Raises ValueError if a merge needs a token that no earlier merge has made, or
     if a special token is empty or repeated.
     """

@@ -141,8 +141,8 @@ def warmup_cooldown(
     """Adapt the paper's schedule to a short training run of a small model.
 
     Paper: §5.3, equation (3).
-    Returns scale times the paper's rate. Over the last cooldown_steps steps, a factor that falls
-    linearly lowers this rate; the factor would be zero one step after the last.
+    Returns scale times the paper's rate. Over the last cooldown_steps steps, it is multiplied by a
+    linearly falling factor, which would reach zero one step after the last.
     Raises ValueError if a count is below 1, or the step is beyond the last one.
     Differs: the rate is scaled, and lowered toward zero at the end so that the weights settle.
     """

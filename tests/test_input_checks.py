@@ -173,7 +173,7 @@ REFUSED = [  # a call, and words of the message
     (lambda: TokenBatches([], 9), ["0 pairs"]),
     (lambda: TokenBatches([([5], [1, 2])], 0), ["tokens=0"]),
     (lambda: TokenBatches([([5], [1, 2])], 9, pool_size=0), ["pool_size=0"]),
-    (lambda: TokenBatches([([5] * 6, [1, 5, 2])], 7), ["8 tokens exceeds a batch of tokens=7"]),
+    (lambda: TokenBatches([([5] * 6, [1, 5, 2])], 7), ["8 tokens exceeds the limit of tokens=7"]),
     (lambda: average_weights([]), ["no weights"]),
     (lambda: BPETokenizer([(b"xy", b"z")]), ["no earlier merge has made", "b'xy'"]),
     (lambda: BPETokenizer([], ["[pad]", "[pad]"]), ["must be distinct and not empty"]),
