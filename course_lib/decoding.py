@@ -62,9 +62,7 @@ def generation_mode(
     """
     limit = model.config.max_len if max_new_tokens is None else max_new_tokens
     if type(limit) is not int or limit not in range(1, model.config.max_len + 1):
-        raise ValueError(
-            f"max_new_tokens={limit} is not between 1 and max_len={model.config.max_len}"
-        )
+        raise ValueError(f"max_new_tokens={limit} is not in [1, max_len={model.config.max_len}]")
     check_special_ids(bos_id, eos_id, model.config.pad_id, model.config.tgt_vocab_size)
     was_training = model.training
     model.eval()

@@ -138,9 +138,7 @@ class BPETokenizer:
         self.ranks: dict[tuple[bytes, bytes], int] = {}
         for left, right in merges:
             if left not in self.ids or right not in self.ids:
-                raise ValueError(
-                    f"{left!r} + {right!r} needs a token that no earlier merge has made"
-                )
+                raise ValueError(f"{left!r} + {right!r} needs a token that no earlier merge made")
             self.ranks.setdefault((left, right), len(self.ranks))
             self.ids.setdefault(left + right, len(self.ids))
         self.tokens = list(self.ids)
