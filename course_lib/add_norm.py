@@ -16,7 +16,7 @@ class LayerNorm(nn.Module):
     """Normalize every vector to mean 0 and variance 1, then scale and shift it.
 
     Paper: §3.1; Ba, Kiros and Hinton (2016).
-    ``eps`` is added to the variance, so that a constant vector does not divide by zero. The
+    ``eps`` is added to the variance to avoid dividing by zero for constant vectors. The
     parameters ``weight`` (initially ones) and ``bias`` (initially zeros) have shape (d_model,).
     Raises ValueError if d_model is below 1.
     Differs: the paper gives no value for ε; the default is torch's.
@@ -47,7 +47,7 @@ class AddNorm(nn.Module):
     ``dropout`` is the dropout probability of the sub-layer's output; ``bias=False`` removes the
     norm's bias. Attributes: ``norm``, ``dropout`` (an ``nn.Dropout``) and ``norm_first``.
     Differs: the norm is ``torch.nn.LayerNorm``; a test compares it with ours.
-    Differs: ``norm_first=True`` normalizes what the sub-layer reads instead (pre-norm, as GPT-2).
+    Differs: ``norm_first=True`` normalizes the sub-layer's input instead (pre-norm, as in GPT-2).
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class AddNorm(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply the sub-layer, a function, to x (B, L, d_model), and return the same shape.
+        """Apply the function ``sublayer`` with the residual connection and the norm.
 
-        Raises ValueError if the sub-layer returns another shape.
+        Shapes: x and result (B, L, d_model).
+        Raises ValueError if the sub-layer returns a different shape.
         """
         answer = sublayer(self.norm(x) if self.norm_first else x)  # (B, L, d_model)
         check_same_shape(x, answer)

@@ -25,33 +25,33 @@ from .gpt import GPT, sample
 def token_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
     """Compute the log-probability of every token of a text, given the tokens before it.
 
-    Shapes: logits (B, L, V), ids (B, L) → (B, L - 1), because the first token has none before it.
+    Shapes: logits (B, L, V), ids (B, L) → (B, L - 1), because no token precedes the first one.
     """
     log_probs = logits[:, :-1].log_softmax(dim=-1)  # (B, L - 1, V)
     return log_probs.gather(-1, ids[:, 1:, None]).squeeze(-1)  # (B, L - 1)
 
 
 class ChatTokens(NamedTuple):
-    """Hold the ids of the tokens that mark who speaks, and of the one that ends an answer."""
+    """Hold the ids of the tokens that mark who is speaking and of the token that ends an answer."""
 
     user: int
     assistant: int
     end: int
 
     def chat(self, question: Sequence[int], answer: Sequence[int] = ()) -> list[int]:
-        """Put a question into the template, and the answer as well if there is one.
+        """Put a question into the template, along with the answer if there is one.
 
-        Returns [user] question [assistant], and with an answer also the answer and [end].
+        Returns [user] question [assistant], followed by answer [end] if an answer is given.
         """
         prompt = [self.user, *question, self.assistant]
         return [*prompt, *answer, self.end] if answer else prompt
 
 
 def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
-    """Mark the tokens that the assistant has to learn: its answers, each with its [end].
+    """Mark the tokens that the assistant has to learn: the answers, each including its [end].
 
     Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
-    Shapes: ids (B, L) → bool (B, L - 1), as ``token_log_probs``: position t is about token t + 1.
+    Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t is for token t + 1.
     """
     opened = (ids == tokens.assistant).cumsum(dim=1)  # (B, L)
     closed = (ids == tokens.end).cumsum(dim=1)  # (B, L)
@@ -81,7 +81,7 @@ def respond(
 def dpo_loss(
     chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1
 ) -> Tensor:
-    """Prefer chosen answers to rejected ones, more than a reference model does.
+    """Compute a loss that rewards preferring the chosen answers more than a reference model does.
 
     Paper: Rafailov and others (2023), equation (7).
     Shapes: log-probabilities of whole answers (B,), under the model and under the reference → a
@@ -93,11 +93,11 @@ def dpo_loss(
 
 
 def group_advantages(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Compare the reward of every answer with the rewards of its group.
+    """Compare each answer's reward with the rewards in its group.
 
     Paper: Shao and others (2024), §4.1.2.
-    Shapes: rewards (Q, G), G answers to each of Q questions → the same shape: minus the mean of
-    the group, divided by its standard deviation (``torch.std``) + eps.
+    Shapes: rewards (Q, G), G answers to each of Q questions → the same shape: each reward
+    minus its group's mean, divided by the group's standard deviation (``torch.std``) + eps.
     """
     mean, std = rewards.mean(dim=1, keepdim=True), rewards.std(dim=1, keepdim=True)  # (Q, 1)
     return (rewards - mean) / (std + eps)  # (Q, G)
@@ -112,12 +112,12 @@ def clipped_policy_loss(
     clip: float = 0.2,
     kl_weight: float = 0.04,
 ) -> Tensor:
-    """Make answers with a positive advantage more likely, and clip the probability ratios.
+    """Compute the clipped loss that makes answers with a positive advantage more likely.
 
     Paper: Shao and others (2024), equations (3) and (4).
-    Shapes: log-probabilities (B, L - 1) under the model, under the one that drew the answers, and
-    under the reference; advantages (B,); mask (B, L - 1), True = counted → a scalar: the mean over
-    each answer's tokens, then over the answers.
+    Shapes: log-probabilities (B, L - 1) under the model, under the model that drew the answers,
+    and under the reference; advantages (B,); mask (B, L - 1), True = counted → a scalar: the mean
+    over each answer's tokens, then over the answers.
     """
     ratio = (log_probs - old_log_probs).exp()  # (B, L - 1)
     advantages = advantages[:, None]  # (B, 1)

@@ -20,8 +20,8 @@ def scaled_dot_product_attention(
     Paper: §3.2.1, equation (1).
     Shapes: query (..., T, d_k), key (..., S, d_k), value (..., S, d_v); the mask broadcasts to
     (..., T, S), True = may look. Returns the output (..., T, d_v) and the weights (..., T, S).
-    Dropout is applied to the weights whenever ``dropout_p`` is above 0; the returned weights are
-    those before dropout. Raises ValueError if the shapes do not match or the mask is not boolean.
+    Dropout is applied to the weights whenever ``dropout_p`` is above 0; the returned weights
+    do not include it. Raises ValueError if the shapes do not match or the mask is not boolean.
     Differs: a query whose keys are all blocked gets zeros; its softmax would be 0/0.
     """
     check_attention_inputs(query, key, value, mask)

@@ -16,8 +16,8 @@ from .data import pad_rows
 def padding_fraction(lengths: Sequence[tuple[int, int]], batches: Sequence[Sequence[int]]) -> float:
     """Compute the fraction of positions in these batches that are padding.
 
-    ``lengths`` contains the tokens (S, T) of every pair; a batch is a list of indices into it.
-    Raises ValueError if there are no batches or one is empty.
+    ``lengths`` contains every pair's token counts (S, T); a batch is a list of indices into it.
+    Raises ValueError if there are no batches or a batch is empty.
 
     >>> padding_fraction([(3, 3), (1, 2)], [[0, 1]])  # 12 positions, 9 of them with a token
     0.25
@@ -36,9 +36,10 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     """Sort pairs by length, and divide them into batches of at most ``tokens`` positions.
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
-    ``lengths`` contains the tokens (S, T) of every pair. A batch has B · (S + T) positions, where S
-    and T are its longest source and target. Returns lists of indices into ``lengths``, sorted by
-    the longer side, then by the shorter one. Raises ValueError if one pair exceeds ``tokens``.
+    ``lengths`` contains every pair's token counts (S, T). A batch has B · (S + T) positions, where
+    S and T are the lengths of its longest source and target. Returns lists of indices into
+    ``lengths``, sorted by the longer side, then by the shorter one.
+    Raises ValueError if a pair exceeds ``tokens``.
     Differs: the paper counts source and target tokens separately; here one limit covers both.
 
     >>> batch_by_tokens([(2, 2), (9, 9), (2, 1)], tokens=20)
@@ -49,7 +50,7 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     widest: tuple[int, ...] = (0, 0)
     for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
         if sum(lengths[pair]) > tokens:
-            raise ValueError(f"a pair of {sum(lengths[pair])} tokens exceeds a batch of {tokens=}")
+            raise ValueError(f"a pair of {sum(lengths[pair])} tokens exceeds the limit {tokens=}")
         grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)
@@ -61,12 +62,12 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
 
 
 class TokenBatches:
-    """Return the batch of a step, with little padding, and the same batch at every call.
+    """Return a batch with little padding for each step; the same step always gets the same batch.
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
-    Each epoch shuffles all pairs, divides them into pools of ``pool_size`` pairs, and each pool
-    with ``batch_by_tokens``; then it shuffles the batches. A batch depends only on seed and step.
-    ``rows`` contains source ids, and target ids from bos to eos, of every pair.
+    Each epoch shuffles all pairs, cuts them into pools of ``pool_size`` pairs and each pool into
+    batches with ``batch_by_tokens``, then shuffles the batches. Only seed and step affect a batch.
+    ``rows`` contains every pair's source ids, and its target ids from bos to eos.
     Raises ValueError if there are no pairs, a pair exceeds ``tokens``, or a size is below 1.
     Differs: the paper counts 25,000 source and 25,000 target tokens; here one limit covers both.
     """
@@ -94,7 +95,7 @@ class TokenBatches:
         self.steps = list(itertools.chain.from_iterable(plans))
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch (from 1) as lists of indices into ``rows``."""
+        """Return the batches of an epoch (counted from 1) as lists of indices into ``rows``."""
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
         order = torch.randperm(len(self.rows), generator=generator)
         batches = []
@@ -105,13 +106,13 @@ class TokenBatches:
         return [batches[i] for i in mixed]
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return source ids (B, S) and target ids (B, T + 1), from bos to eos, for step ≥ 1."""
+        """Return source ids (B, S), and target ids (B, T + 1) from bos to eos, for a step ≥ 1."""
         if not 1 <= step <= len(self.steps):
-            raise ValueError(f"steps count from 1 to {len(self.steps)}, got step={step}")
+            raise ValueError(f"the step must be between 1 and {len(self.steps)}, got step={step}")
         return self.batch(self.steps[step - 1])
 
     def batch(self, pairs: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return source ids (B, S) and target ids (B, T + 1), bos to eos, of these pairs."""
+        """Return these pairs' source ids (B, S), and target ids (B, T + 1) from bos to eos."""
         sources, targets = zip(*(self.rows[i] for i in pairs), strict=True)
         return pad_rows(sources, self.pad_id), pad_rows(targets, self.pad_id)
 
@@ -119,8 +120,8 @@ class TokenBatches:
 def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Average the weights of several checkpoints of one model.
 
-    Paper: §6.1, the last 5 checkpoints of the base model, the last 20 of the big one.
-    Takes state dicts, averages them in float64, and returns a new one with the first one's dtypes.
+    Paper: §6.1, the last 5 checkpoints of the base model, and the last 20 of the big model.
+    Takes state dicts, averages them in float64, and returns a new one with the dtypes of the first.
     Raises ValueError if there are none, or if names or shapes differ.
 
     >>> average_weights([{"w": torch.tensor([1.0, 4.0])}, {"w": torch.tensor([3.0, 0.0])}])

@@ -15,11 +15,11 @@ from .transformer import Transformer
 
 
 def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the best 2K continuations of the K hypotheses of every sentence.
+    """Find the best 2K continuations of every sentence's K hypotheses.
 
-    Only one continuation of a hypothesis ends it, so at least K of the 2K can be extended.
+    Only one continuation of each hypothesis ends it, so at least K of the 2K can be extended.
     Shapes: logits (B, K, V), and totals (B, K), the log-probability of each hypothesis, -inf where
-    there is none. Returns the hypothesis that each extends, its token, and its total: each
+    there is none. Returns each continuation's parent hypothesis, token and total, all of shape
     (B, 2K), best first. The padding ``pad_id`` is never chosen.
     """
     K, V = logits.shape[1:]
@@ -32,14 +32,14 @@ def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tens
 
 
 def take(lines: Tensor, chosen: Tensor) -> Tensor:
-    """From the lines (B, L, T) of every sentence, select those in ``chosen`` (B, n)."""
+    """Select, for each sentence, the lines (B, L, T) whose indices are in ``chosen`` (B, n)."""
     return lines.gather(1, chosen.unsqueeze(-1).expand(-1, -1, lines.size(-1)))  # (B, n, T)
 
 
 class FinishedPool:
-    """Store the K best finished sentences of every source, best first.
+    """Store the K best finished sentences for every source, best first.
 
-    ``ids`` (B, K, T) holds padding after each end, and ``scores`` (B, K) is -inf where there are
+    ``ids`` (B, K, T) has padding after each end token; ``scores`` (B, K) is -inf where there are
     fewer than K.
     """
 
@@ -48,7 +48,7 @@ class FinishedPool:
         self.scores = scores
 
     def add(self, sources: Tensor, ids: Tensor, scores: Tensor) -> None:
-        """Add n sentences (L, n, T) for each of L sources (L,), and keep the K best of each."""
+        """Add n sentences (L, n, T) for each of L sources (L,), and keep the K best for each."""
         ids = torch.cat([self.ids[sources], ids], dim=1)  # (L, K + n, T)
         scores = torch.cat([self.scores[sources], scores], dim=1)  # (L, K + n)
         self.scores = self.scores.to(scores.dtype)
@@ -57,21 +57,21 @@ class FinishedPool:
 
 
 def length_penalty(lengths: Tensor | int, alpha: float) -> Tensor | float:
-    """Return divisors of log-probabilities, so that long sentences can compete.
+    """Return divisors for log-probabilities, so that long sentences can compete with short ones.
 
-    Paper: §6.1 takes alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
+    Paper: §6.1 uses alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
     Shapes: lengths, of any shape, → ``((5 + lengths) / 6) ** alpha``, of the same shape.
-    Differs: neither says whether the end token counts; here it does.
+    Differs: neither paper says whether the end token counts; here it does.
     """
     return ((5 + lengths) / 6) ** alpha
 
 
 class Beams:
-    """Hold K hypotheses of every unfinished sentence, and extend them by one token at a time.
+    """Hold K hypotheses for every unfinished sentence, and extend them by one token at a time.
 
-    ``sources`` (B,) names the sentences that are not finished; ``tgt`` (B, K, 1 + limit) holds
-    bos, the hypothesis, and padding; ``totals`` (B, K) are log-probabilities, best first, -inf
-    where there is no hypothesis.
+    ``sources`` (B,) contains the indices of the unfinished sentences; ``tgt`` (B, K, 1 + limit)
+    contains bos, the hypothesis, and padding; ``totals`` (B, K) contains log-probabilities, best
+    first, with -inf where there is no hypothesis.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Beams:
         self.totals[:, 0] = 0.0  # K identical hypotheses would produce K identical sentences
 
     def step(self, length: int, eos_id: int) -> tuple[Tensor, Tensor]:
-        """Extend K hypotheses, and return those of the K best continuations that ended.
+        """Extend the hypotheses, and return those of the K best continuations that have ended.
 
-        Returns their ids (B, K, limit) and log-probabilities (B, K), -inf where one did not end.
+        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for those that have not ended.
         """
         K = self.tgt.size(1)
         newest = self.tgt[..., length - 1].reshape(-1, 1)  # (B·K, 1)
@@ -103,7 +103,7 @@ class Beams:
         return lines[:, :K, 1:], sums[:, :K].masked_fill(~ended[:, :K], float("-inf"))
 
     def keep(self, sentences: Tensor) -> None:
-        """Continue only some sentences, and reorder the engine's rows as the hypotheses were."""
+        """Keep only these sentences, and reorder the engine's rows to match the hypotheses."""
         rows = sentences.unsqueeze(1) * self.tgt.size(1) + self.parents[sentences]  # (B, K)
         finished = len(sentences) < len(self.sources)
         self.engine.reorder(rows.flatten(), sentences if finished else None)
@@ -123,19 +123,20 @@ def beam_search(
     max_new_tokens: int | None = None,
     use_cache: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Extend K = ``beam_size`` hypotheses of each sentence in parallel, and return the K best.
+    """Extend K = ``beam_size`` hypotheses for each sentence in parallel, and return the K best.
 
     Paper: §6.1, with four beams and alpha = 0.6, the strength of the ``length_penalty``.
     Shapes: src (B, S) → ids (B, K, T) without bos_id, best first, and scores (B, K), the
-    log-probability divided by the penalty. If none of a sentence's hypotheses has ended at the
-    limit, the unfinished ones are returned. A score of -inf marks a missing sentence.
-    Raises ValueError if beam_size is below 1 or alpha below 0, and as ``generation_mode`` does.
-    Differs: the paper writes at most 50 tokens more than the source has, we write at most
+    log-probability divided by the penalty. If none of a sentence's hypotheses has ended when the
+    limit is reached, the unfinished ones are returned. A score of -inf marks a missing sentence.
+    Raises ValueError if beam_size is below 1 or alpha is below 0, and in the same cases as
+    ``generation_mode``.
+    Differs: the paper generates at most 50 tokens more than the source has; we generate at most
     ``max_new_tokens``.
     Differs: the paper stops early "when possible"; here a sentence is done when no unfinished
     hypothesis can still enter the pool of its K best finished ones.
-    Differs: an end enters the pool only if it is among the K best continuations; the paper's code
-    also accepts ends among the 2K best.
+    Differs: a finished hypothesis enters the pool only if it is among the K best continuations;
+    in the paper's code, it need only be among the 2K best.
     """
     if beam_size < 1 or not 0 <= alpha < math.inf:
         raise ValueError(f"{beam_size=} must be positive, and {alpha=} finite and at least 0")

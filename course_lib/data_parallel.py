@@ -11,27 +11,27 @@ Row = TypeVar("Row")
 
 
 def split_batch(rows: Sequence[Row], rank: int, world_size: int) -> list[Row]:
-    """Return this process's rows: every ``world_size``-th row of the batch, starting with ``rank``.
+    """Return this process's rows: every ``world_size``-th row, starting with row ``rank``.
 
     Paper: §5.2, one model trained on eight processors.
     Every row goes to exactly one process, and rows sorted by length are spread evenly.
-    Raises ValueError if the rank is not in 0 to world_size - 1.
+    Raises ValueError if the rank is not between 0 and world_size - 1.
 
     >>> split_batch("abcde", rank=1, world_size=2)
     ['b', 'd']
     """
     if not 0 <= rank < world_size:
-        raise ValueError(f"{rank=} must be in 0 to {world_size - 1}, because {world_size=}")
+        raise ValueError(f"{rank=} must be between 0 and {world_size - 1}, because {world_size=}")
     return list(rows[rank::world_size])
 
 
 def token_loss_scale(num_tokens: int, all_tokens: int, world_size: int) -> float:
     """Compute the factor that turns the average over processes into the average over tokens.
 
-    Paper: §5.1, where a batch is a number of tokens.
+    Paper: §5.1, where batch size is measured in tokens.
     A process multiplies its mean loss by this factor. Its part of the batch contains
     ``num_tokens`` of the ``all_tokens`` target tokens. Raises ValueError if there are no
-    processes, no tokens, or more tokens here than in the whole batch.
+    processes, no tokens, or more tokens in the part than in the whole batch.
 
     >>> [token_loss_scale(tokens, 8, world_size=2) for tokens in (6, 2)]
     [1.5, 0.5]

@@ -15,11 +15,11 @@ from .multi_head import MultiHeadAttention
 
 
 class DecoderLayer(nn.Module):
-    """Attend to the target so far, attend to the source, and transform each position.
+    """Attend to the target prefix, then to the source, and transform each position.
 
     Paper: §3.1, figure 1 (right). The arguments are those of ``EncoderLayer``.
-    Submodules: self_attn, cross_attn and feed_forward, and around them add_norm1, add_norm2 and
-    add_norm3. The two attentions have the same sizes and separate weights.
+    Submodules: self_attn, cross_attn and feed_forward, which are inside add_norm1, add_norm2 and
+    add_norm3. The two attention modules have the same sizes and separate weights.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DecoderLayer(nn.Module):
         self_mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
     ) -> Tensor:
-        """Attend to the target, attend to the memory, transform; add and normalize after each.
+        """Apply self-attention, cross-attention and the feed-forward layer, each in its AddNorm.
 
         Shapes: x (B, T, d_model), memory (B, S, d_model); self_mask broadcasts to (B, H, T, T)
         and cross_mask to (B, H, T, S), True = may look. Returns (B, T, d_model).
@@ -103,7 +103,7 @@ class Decoder(nn.Module):
         self_mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
     ) -> Tensor:
-        """Transform x (B, T, d_model), and let it attend to the memory (B, S, d_model).
+        """Transform x (B, T, d_model), which attends to the memory (B, S, d_model).
 
         Returns (B, T, d_model).
         """

@@ -22,8 +22,8 @@ def random_windows(
     """Cut windows out of a long text at random positions.
 
     Paper: §3.1, outputs shifted right.
-    Turns ids (L,) into what the model reads and what it predicts, both (B, T) for ``batch_size`` B
-    and ``length`` T: each row of the second is the same row of the first, one token later.
+    Turns ids (L,) into inputs and targets for the model, both (B, T) for ``batch_size`` B and
+    ``length`` T: each row of the targets starts one token later than the same row of the inputs.
     Raises ValueError if a size is below 1 or the text is too short for one window.
     """
     if ids.dim() != 1 or min(batch_size, length) < 1 or len(ids) <= length:
@@ -36,7 +36,7 @@ def random_windows(
 
 
 class DecoderOnly(nn.Module):
-    """Predict the next token of a text from the tokens before it, without a source.
+    """Predict each next token from the tokens before it, without a source.
 
     Paper: §3.1, the decoder without its second sub-layer.
     It ignores ``pad_id`` and the source fields of a ``TransformerConfig``. Positions are

@@ -28,7 +28,7 @@ def sample_tokens(
     """Draw one token at random for each row: logits (B, V) → tokens (B,).
 
     The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens.
-    ``top_p``, in (0, 1], keeps as few of those as it takes to reach this probability.
+    ``top_p``, in (0, 1], keeps the fewest of these with a total probability of at least ``top_p``.
     Raises ValueError if a value is out of range, or if a row of logits has no valid softmax.
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))
@@ -54,15 +54,15 @@ def sample_tokens(
 def generation_mode(
     model: Transformer, bos_id: int, eos_id: int, max_new_tokens: int | None = None
 ) -> Iterator[int]:
-    """Switch dropout and gradients off while a model writes, and then restore its mode.
+    """Switch off dropout and gradients while a model generates, and then restore its mode.
 
-    Yields the number of tokens that may be written: ``max_new_tokens``, or else the model's
-    ``max_len``. Raises ValueError if that is not in 1 … max_len, or if bos, eos and padding are
-    not three different tokens of the vocabulary.
+    Yields the maximum number of new tokens: ``max_new_tokens`` if given, or else the model's
+    ``max_len``. Raises ValueError if that is not between 1 and max_len, or if bos, eos and padding
+    are not three different tokens of the vocabulary.
     """
     limit = model.config.max_len if max_new_tokens is None else max_new_tokens
     if type(limit) is not int or limit not in range(1, model.config.max_len + 1):
-        raise ValueError(f"max_new_tokens={limit} is not in 1 … max_len={model.config.max_len}")
+        raise ValueError(f"max_new_tokens={limit} is not in [1, max_len={model.config.max_len}]")
     check_special_ids(bos_id, eos_id, model.config.pad_id, model.config.tgt_vocab_size)
     was_training = model.training
     model.eval()
@@ -88,10 +88,10 @@ def greedy_decode(
     use_cache: bool = True,
     choose: Callable[[Tensor], Tensor] = argmax_tokens,
 ) -> Tensor:
-    """Write the most likely next token, read it, and repeat until every sentence has ended.
+    """Append the most likely next token until every sentence has ended.
 
-    Paper: §3, auto-regressive; its results use beam search (§6.1) instead.
-    Shapes: src (B, S) → ids (B, T) without bos_id; padding follows eos_id, and is never chosen.
+    Paper: §3, auto-regressive; the paper's results use beam search (§6.1) instead.
+    Shapes: src (B, S) → ids (B, T) without bos_id; padding follows eos_id and is never chosen.
     ``use_cache`` saves time (chapter 13), and ``choose`` maps logits (B, V) to tokens (B,).
     Raises ValueError in the same cases as ``generation_mode``.
     """
@@ -127,7 +127,7 @@ def sample_decode(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Write like ``greedy_decode``, but draw each token with ``sample_tokens``.
+    """Decode like ``greedy_decode``, but draw each token with ``sample_tokens``.
 
     Shapes: src (B, S) → ids (B, T). Raises ValueError in the same cases as these two functions.
     """

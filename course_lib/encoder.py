@@ -15,14 +15,14 @@ from .multi_head import MultiHeadAttention
 
 
 class EncoderLayer(nn.Module):
-    """Let every token attend to all tokens, then transform each token alone.
+    """Let every token attend to all tokens, then transform each token separately.
 
     Paper: §3.1, figure 1 (left).
     ``dropout`` is the dropout probability of each sub-layer's output; the other two dropout
     probabilities act on the attention weights and on the d_ff features, as in ``torch.nn`` (the
     paper has neither). ``d_k`` and ``d_v`` are d_model // num_heads unless given. ``activation`` is
-    "relu" as in the paper, "gelu" or "silu". Attributes: ``self_attn`` and ``feed_forward``, and
-    around them ``add_norm1`` and ``add_norm2``, which are pre-norm if ``norm_first`` is True.
+    "relu" as in the paper, "gelu" or "silu". Attributes: ``self_attn`` and ``feed_forward``, which
+    are inside ``add_norm1`` and ``add_norm2``; these are pre-norm if ``norm_first`` is True.
     """
 
     def __init__(

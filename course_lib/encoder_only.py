@@ -27,8 +27,8 @@ from .positions import LearnedPositionalEmbedding
 class EncoderOnlyConfig:
     """Hold the hyperparameters of an encoder-only model; the defaults are those of BERT base.
 
-    ``init_std`` is the standard deviation of new matrices. Raises ValueError, with name and value,
-    if a hyperparameter is out of range.
+    ``init_std`` is the standard deviation of new matrices. Raises ValueError with the name and
+    value if a hyperparameter is out of range.
     """
 
     vocab_size: int
@@ -48,9 +48,9 @@ class EncoderOnlyConfig:
 class EncoderOnly(nn.Module):
     """Turn each token into a vector that depends on the tokens before and after it.
 
-    Paper: figure 1, left side. Positions, segments and GELU are those of BERT (2019).
+    Paper: figure 1, left side. Positions, segments and GELU are as in BERT (2019).
     Submodules: embedding, positions, segments, norm, dropout and encoder.
-    Differs: BERT learns its positions, adds a segment, and normalizes the sum of all three.
+    Differs: as in BERT, positions are learned, segments are added, and the sum is normalized.
     """
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
@@ -72,8 +72,8 @@ class EncoderOnly(nn.Module):
     ) -> Tensor:
         """Turn ids (B, L) into vectors (B, L, d_model).
 
-        The mask broadcasts to (B, H, L, L), True = may look. segments (B, L) says which text of a
-        pair each token belongs to; without it, all tokens belong to segment 0.
+        The mask broadcasts to (B, H, L, L), True = may look. segments (B, L) says which part of a
+        text pair each token belongs to; without it, all tokens belong to segment 0.
         Raises ValueError if the ids do not fit the config, or the mask is not boolean.
         """
         check_ids(ids, self.config.vocab_size, self.config.max_len, "input")
@@ -89,9 +89,9 @@ def mask_tokens(
     """Hide some tokens of ids (B, L), and return the inputs and the targets, both (B, L).
 
     Paper: not mentioned; BERT (2019), §3.1.
-    A real token is chosen with probability 0.15. A chosen one becomes ``mask_id`` in 80% of the
-    cases, a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target of a chosen
-    token is its id; all other targets are ``pad_id``, so the loss leaves them out.
+    A real token is chosen with probability 0.15. A chosen token is replaced with ``mask_id`` in 80%
+    of cases and with a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target of
+    a chosen token is its id; all other targets are ``pad_id``, so the loss ignores them.
     """
     chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids != pad_id)  # (B, L)
     fate = torch.rand(ids.shape, generator=generator)  # (B, L), in [0, 1)
@@ -102,9 +102,9 @@ def mask_tokens(
 
 
 class TokenHead(nn.Module):
-    """Score every token of the vocabulary at every position, as BERT does.
+    """Score every token of the vocabulary at every position, as in BERT.
 
-    ``output`` shares the weight of the embedding, and has a bias of its own.
+    ``output`` shares the embedding's weight, but has a bias of its own.
     """
 
     def __init__(self, embedding: nn.Embedding) -> None:
@@ -120,10 +120,10 @@ class TokenHead(nn.Module):
 
 
 def mean_pool(vectors: Tensor, real: Tensor) -> Tensor:
-    """Average the vectors of the real tokens of each sequence.
+    """Average the vectors of the real tokens in each sequence.
 
     Shapes: vectors (B, L, d_model), real (B, L), True = not padding. Returns (B, d_model); a
-    sequence without a real token gives zeros. Raises ValueError if ``real`` is not boolean (B, L).
+    sequence without real tokens gives zeros. Raises ValueError if ``real`` is not boolean (B, L).
     """
     if real.dtype != torch.bool or real.shape != vectors.shape[:2]:
         raise ValueError(
@@ -135,7 +135,7 @@ def mean_pool(vectors: Tensor, real: Tensor) -> Tensor:
 
 
 class SequenceHead(nn.Module):
-    """Score the classes of a whole sequence, from the mean of its vectors."""
+    """Score the classes for a whole sequence, based on the mean of its vectors."""
 
     def __init__(self, d_model: int, num_classes: int) -> None:
         super().__init__()

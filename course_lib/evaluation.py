@@ -19,7 +19,7 @@ from .input_checks import check_targets
 
 
 def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
-    """Compute the fraction of texts that equal their reference exactly.
+    """Compute the fraction of texts that are identical to their references.
 
     Paper: none; it reports BLEU. (A sentence usually has several correct translations.)
     Both arguments are in the same order. Raises ValueError if their lengths differ or are 0.
@@ -33,9 +33,9 @@ def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
 
 
 def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
-    """Compute the fraction of next tokens that are right under teacher forcing.
+    """Compute the fraction of next tokens that are predicted correctly under teacher forcing.
 
-    It does not measure translation quality, because every mistake is corrected before the next
+    This does not measure translation quality, because every mistake is corrected before the next
     prediction.
     Shapes: logits (B, T, V), targets (B, T); targets equal to ``pad_id`` are not counted.
     Raises ValueError if the targets do not fit the logits, or all of them are padding.
@@ -49,11 +49,11 @@ def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
 
 
 def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float | str]:
-    """Compute BLEU and chrF of a corpus with sacrebleu.
+    """Compute BLEU and chrF for a corpus with sacrebleu.
 
     Paper: §6.1, table 2, BLEU.
-    Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and the
-    signature of each, such as ``bleu_signature``. Each text has one reference.
+    Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and each
+    score's signature, such as ``bleu_signature``. Each text has one reference.
     Raises ValueError if the numbers of texts and references differ, or if there are none.
     Differs: the paper scores tokenized text with compounds split at hyphens; we score plain text.
     """
@@ -71,12 +71,12 @@ def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int
     """Link every target token to the source tokens whose weight is at least the threshold.
 
     Takes the cross-attention weights (T, S) of one sentence without padding, and a threshold in
-    (0, 1]. Returns a set of (target, source) positions. Raises ValueError for another shape or
-    threshold.
+    (0, 1]. Returns a set of (target, source) positions. Raises ValueError if the shape or
+    the threshold is invalid.
     """
     if weights.dim() != 2 or not 0 < threshold <= 1:
         raise ValueError(
-            f"links need weights (T, S) and a threshold in (0, 1], "
+            f"the weights must have shape (T, S), and the threshold must be in (0, 1], "
             f"got {tuple(weights.shape)} and {threshold}"
         )
     return {(t, s) for t, s in (weights >= threshold).nonzero().tolist()}
@@ -85,7 +85,7 @@ def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int
 def alignment_error_rate(
     predicted: Sequence[set[tuple[int, int]]], reference: Sequence[set[tuple[int, int]]]
 ) -> float:
-    """Compute how far predicted links are from reference links, over all sentences together.
+    """Compute how much predicted links differ from reference links, over all sentences together.
 
     Paper: none; Och and Ney (2003), equation (34).
     Both arguments contain one set of (target, source) positions per sentence. Returns 0 if all sets

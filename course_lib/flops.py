@@ -38,8 +38,8 @@ def attention_flops(
 
     Paper: §3.2.2.
     Includes the four projections, the scores and the weighted average, but not softmax, masks or
-    biases. Multiplying (a, b) by (b, c) takes 2 · a · b · c operations. ``tgt_len`` is T and
-    ``src_len`` is S; ``d_k`` and ``d_v`` are d_model // num_heads unless given.
+    biases. Multiplying matrices (a, b) and (b, c) takes 2 · a · b · c operations. ``tgt_len`` is T
+    and ``src_len`` is S; ``d_k`` and ``d_v`` are d_model // num_heads unless given.
     Raises ValueError if a size is below 1 or num_heads does not divide d_model.
     """
     check_sizes(tgt_len=tgt_len, src_len=src_len)

@@ -52,11 +52,11 @@ from .positions import LearnedPositionalEmbedding
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig:
-    """Hold the hyperparameters of a GPT; the defaults are those of GPT-2's smallest model.
+    """Hold the hyperparameters of a GPT; the defaults are those of the smallest GPT-2.
 
     ``dropout`` is applied to the attention weights, each sub-layer's output and the embeddings.
     ``init_std`` is the standard deviation of new matrices, divided by √(2N) for ``w_o`` and
-    ``linear2``. Raises ValueError, with name and value, if a hyperparameter is out of range.
+    ``linear2``. Raises ValueError with the name and value if a hyperparameter is out of range.
     """
 
     vocab_size: int
@@ -75,9 +75,9 @@ class GPTConfig:
 class CausalSelfAttention(nn.Module):
     """Let every token attend to itself and to earlier tokens, with one joint projection.
 
-    Paper: §3.2.2; the mask of §3.2.3.
+    Paper: §3.2.2; the mask: §3.2.3.
     Submodules: the linear layers w_qkv (d_model → 3 · d_model) and w_o.
-    Raises ValueError if the heads do not divide d_model.
+    Raises ValueError if num_heads does not divide d_model.
     Differs: W^Q, W^K and W^V form one matrix, in this order; dropout is applied to the weights.
     """
 
@@ -106,10 +106,10 @@ class CausalSelfAttention(nn.Module):
 
 
 class GPTLayer(nn.Module):
-    """Attend to earlier tokens, transform each position, and add both results to the stream.
+    """Attend to earlier tokens, transform each position, and add both to the residual stream.
 
     Paper: §3.1; pre-norm, GELU and d_ff = 4 · d_model as in GPT-2.
-    Submodules: self_attn and feed_forward, and around them add_norm1 and add_norm2.
+    Submodules: self_attn and feed_forward, which are inside add_norm1 and add_norm2.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class GPTLayer(nn.Module):
 
 
 def initialize_gpt(model: nn.Module, std: float, num_layers: int) -> None:
-    """Draw new matrices from N(0, std²), and set biases to 0.
+    """Draw the matrices from N(0, std²), and set the biases to 0.
 
     Papers: GPT (2018) for std = 0.02; GPT-2 (2019), §2.3: matrices that write into the residual
     stream, ``w_o`` and ``linear2``, get std / √(2N).
@@ -141,9 +141,9 @@ def initialize_gpt(model: nn.Module, std: float, num_layers: int) -> None:
 
 
 def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
-    """Compute the mean loss in nats per token of logits (B, T, V), or None without targets.
+    """Compute the mean loss for logits (B, T, V) in nats per token; return None without targets.
 
-    Raises ValueError if the targets are not (B, T), or not in the vocabulary.
+    Raises ValueError if the targets do not have shape (B, T) or are not in the vocabulary.
     """
     if targets is None:
         return None
@@ -154,7 +154,7 @@ def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
 class GPT(nn.Module):
     """Compute logits for the next token at every position, and the loss.
 
-    Paper: figure 1's decoder without a source; ``initialize_gpt`` draws the weights.
+    Paper: figure 1's decoder without a source; ``initialize_gpt`` initializes the weights.
     Submodules: embedding (not scaled), positions, layers, norm, and output, which shares the
     embedding's weight.
     """
@@ -186,10 +186,11 @@ class GPT(nn.Module):
 
 
 def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Group the trainable parameters for AdamW: matrices decay, biases and gains do not.
+    """Group the trainable parameters for AdamW: only matrices decay, not biases or gains.
 
     Returns two groups, each with "params" and "weight_decay". Parameters with two or more axes
-    get ``weight_decay``, and all other parameters get 0. Raises ValueError if it is below 0.
+    get ``weight_decay``, and all other parameters get 0. Raises ValueError if
+    ``weight_decay`` is negative.
     """
     if weight_decay < 0:
         raise ValueError(f"{weight_decay=} must not be negative: it would push weights away from 0")
@@ -201,7 +202,7 @@ def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
 
 
 class GPTEngine(Engine):
-    """Generate text with a ``GPT``, and read every token only once.
+    """Generate text with a ``GPT``, processing every token only once.
 
     The caches have room for ``max_len`` tokens. Use the model in eval mode.
     """
@@ -212,7 +213,7 @@ class GPTEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (B, T), and return the logits (B, V), or all of them (B, T, V)."""
+        """Read the new tokens (B, T), and return the last logits (B, V) or all logits (B, T, V)."""
         model, c = self.model, self.model.config
         check_ids(ids, c.vocab_size, c.max_len, "input")
         x = model.positions(model.embedding(ids), self.length)  # (B, T, d_model)
@@ -232,16 +233,16 @@ class GPTEngine(Engine):
 
 @singledispatch
 def text_engine(model: nn.Module, max_len: int) -> Engine:
-    """Return the engine for a decoder-only model; a class with another engine registers it."""
+    """Return the engine for a decoder-only model; classes with a different engine register it."""
     return GPTEngine(model, max_len)  # type: ignore[arg-type]  # choose_engine checks that it fits
 
 
 def generation_engine(
     model: GPT, prompt: Tensor, max_len: int, *, use_cache: bool = True
 ) -> Engine:
-    """Return the engine that continues a prompt (B, T): the model's, or one that recomputes.
+    """Return the model's engine for continuing a prompt (B, T), or a ``RecomputingEngine``.
 
-    It works like ``decoding_engine``, but for models without a source.
+    This works like ``decoding_engine``, but for models without a source.
     """
     recompute = lambda: RecomputingEngine(lambda ids: model(ids)[0])  # noqa: E731
     if not use_cache or prompt.size(1) > max_len:
@@ -265,12 +266,12 @@ def sample(
     *,
     use_cache: bool = True,
 ) -> Tensor:
-    """Continue a text token by token, each drawn at random by ``sample_tokens``.
+    """Continue a text, drawing one token at a time with ``sample_tokens``.
 
     Shapes: ids (B, T) with T ≥ 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
     longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
-    in eval mode; afterward, its own mode is restored. Raises ValueError if the ids or the options
-    do not fit.
+    in eval mode; its previous mode is then restored. Raises ValueError if the ids or the options
+    are invalid.
     """
     limit = model.config.max_len
     check_ids(ids, model.config.vocab_size, ids.size(-1), "prompt")
@@ -294,19 +295,20 @@ def sample(
 
 
 def parse_rate(snippets: Sequence[str]) -> float:
-    """Return the fraction of texts that Python accepts as programs, in [0, 1].
+    """Return the fraction of snippets that Python can parse as programs, from 0 to 1.
 
-    An empty text or a comment alone is not a program. Raises ValueError if there is no text.
+    An empty snippet, or one with only comments, does not count as a program.
+    Raises ValueError if there are no snippets.
     """
 
     def parses(source: str) -> bool:
-        """Check that a text is a program of at least one statement."""
+        """Check that source code can be parsed and has at least one statement."""
         try:
             return bool(ast.parse(source).body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # all errors of ast.parse
             return False
 
     if not snippets:
-        raise ValueError("there is no text to parse")
+        raise ValueError("there are no snippets to parse")
     with warnings.catch_warnings(action="ignore"):  # an invalid escape only warns
         return sum(parses(snippet.strip()) for snippet in snippets) / len(snippets)

@@ -32,10 +32,10 @@ from .transformer import Transformer
 
 
 class AttentionCache:
-    """Store the keys and values of one self-attention, with room for ``max_len`` tokens.
+    """Store the keys and values of one self-attention layer, with room for ``max_len`` tokens.
 
     ``keys`` (B, H, max_len, d_k) and ``values`` (B, H, max_len, d_v) are filled up to ``length``;
-    H counts KV heads. Both are None before the first ``append``.
+    H is the number of KV heads. Both are None before the first ``append``.
     """
 
     def __init__(self, max_len: int) -> None:
@@ -49,8 +49,8 @@ class AttentionCache:
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store the keys (B, H, T, d_k) and values (B, H, T, d_v) of T new tokens.
 
-        Returns all keys (B, H, length, d_k) and values so far, as views, the newest last.
-        Raises ValueError if the number of rows has changed, or if there is no room.
+        Returns views of all stored keys (B, H, length, d_k) and values, with the newest last.
+        Raises ValueError if the number of rows has changed, or if there is not enough room.
         """
         check_room(keys, values, self.keys, self.length, self.max_len)
         start, self.length = self.length, self.length + keys.size(2)
@@ -100,7 +100,7 @@ def joint_projection(attention: MultiHeadAttention) -> Callable[[Tensor], tuple[
     """Return a function that computes queries, keys and values with one matrix multiplication.
 
     If a projection is not a plain linear layer (an adapter, a quantized layer), each projection is
-    called separately. Shapes: (B, T, d_model) → three of (B, T, H * width).
+    called separately. Shapes: (B, T, d_model) → three tensors (B, T, H * width).
     """
     layers = (attention.w_q, attention.w_k, attention.w_v)
     if not all(_is_plain(layer) for layer in layers):
@@ -118,9 +118,9 @@ def _is_plain(layer: nn.Module) -> bool:
 
 
 class CachedDecoderLayer:
-    """Run a ``DecoderLayer`` on new tokens only, with the keys and values of earlier ones stored.
+    """Run a ``DecoderLayer`` on new tokens only, with stored keys and values for earlier tokens.
 
-    The keys and values of the memory (B, S, d_model) are computed once, here.
+    The keys and values of the memory (B, S, d_model) are computed once, by the constructor.
     """
 
     def __init__(self, layer: DecoderLayer, memory: Tensor, max_len: int) -> None:
@@ -132,7 +132,7 @@ class CachedDecoderLayer:
         self.values = split_heads(cross.w_v(memory), cross.num_heads)  # (B, H, S, d_v)
 
     def step(self, x: Tensor, cross_mask: Tensor | None) -> Tensor:
-        """Transform the vectors of new tokens (R, T, d_model): the three lines of the layer."""
+        """Transform the vectors (R, T, d_model) of new tokens, in the layer's three steps."""
         x = self.layer.add_norm1(x, self.attend_to_target)
         x = self.layer.add_norm2(x, lambda y: self.attend_to_source(y, cross_mask))
         return self.layer.add_norm3(x, self.layer.feed_forward)  # (R, T, d_model)
@@ -145,7 +145,7 @@ class CachedDecoderLayer:
         return attention.w_o(join_heads(heads))  # (R, T, d_model)
 
     def attend_to_source(self, x: Tensor, cross_mask: Tensor | None) -> Tensor:
-        """Attend to the memory; the R / B rows of one source become one row of queries."""
+        """Attend to the memory; the R / B rows that share a source become one row of queries."""
         attention = self.layer.cross_attn
         queries = attention.w_q(x)  # (R, T, H * d_k)
         queries = queries.reshape(len(self.keys), -1, queries.size(-1))  # (B, R / B * T, H * d_k)
@@ -157,7 +157,7 @@ class CachedDecoderLayer:
 class Engine(ABC):
     """Score the next token step by step, with one ``AttentionCache`` for each layer.
 
-    Use an engine for one call only, because training does not update the weights that it copies.
+    Create a new engine after any training, because an engine keeps copies of the old weights.
     """
 
     caches: Sequence[AttentionCache]
@@ -169,14 +169,14 @@ class Engine(ABC):
 
     @abstractmethod
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T) of every row, and score the next token.
+        """Read the new tokens (R, T), and score the next token of every row.
 
         Returns logits (R, V), or (R, T, V) with ``all_positions``. Raises ValueError if the ids
-        do not continue what has been read.
+        do not fit the tokens that have been read.
         """
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if given, keep only these ``sources``."""
+        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those."""
         for cache in self.caches:
             cache.reorder(rows)
 
@@ -187,11 +187,11 @@ class Engine(ABC):
 
 
 class DecodingEngine(Engine):
-    """Decode with a ``Transformer``, and compute every token only once.
+    """Decode with a ``Transformer``, processing every token only once.
 
     Paper: not mentioned; its causal mask (§3.2.3) makes this possible.
-    The source (B, S) is encoded here; ``max_len`` is the room for target tokens, which are never
-    padding. R / B neighboring rows share a source, as beams do. The model is in eval mode.
+    The constructor encodes the source (B, S). There is room for ``max_len`` target tokens, none of
+    them padding. R / B neighboring rows share a source, like beams. Use the model in eval mode.
     """
 
     def __init__(self, model: Transformer, src: Tensor, max_len: int) -> None:
@@ -206,7 +206,7 @@ class DecodingEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T), and return the logits (R, V), or all of them (R, T, V)."""
+        """Read the new tokens (R, T), and return the last logits (R, V) or all logits (R, T, V)."""
         model, c = self.model, self.model.config
         check_ids(ids, c.tgt_vocab_size, c.max_len, "target")
         check_rows(ids, len(self.layers[0].keys))
@@ -218,7 +218,7 @@ class DecodingEngine(Engine):
         return model.output(x if model.decoder.norm is None else model.decoder.norm(x))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if given, keep only these ``sources``."""
+        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those."""
         super().reorder(rows)
         if sources is not None:
             for layer in self.layers:
@@ -227,10 +227,10 @@ class DecodingEngine(Engine):
 
 
 class RecomputingEngine(Engine):
-    """Give the same answers as an engine with a cache, but run the model on all tokens each time.
+    """Compute the same logits as an engine with a cache, but run the model on all tokens each time.
 
-    ``decode(ids, *sources)`` returns logits (R, T, V); each source has a first axis B that
-    divides R.
+    ``decode(ids, *sources)`` returns logits (R, T, V); the length of each
+    source's first axis, B, divides R.
     """
 
     def __init__(self, decode: Callable[..., Tensor], *sources: Tensor) -> None:
@@ -245,14 +245,14 @@ class RecomputingEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T), and return the logits (R, V), or all of them (R, T, V)."""
+        """Read the new tokens (R, T), and return the last logits (R, V) or all logits (R, T, V)."""
         self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)  # (R, length)
         shared = (x.repeat_interleave(len(ids) // len(x), dim=0) for x in self.sources)
         logits = self.decode(self.ids, *shared)[:, -ids.size(1) :]  # (R, T, V)
         return logits if all_positions else logits[:, -1]
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if given, keep only these ``sources``."""
+        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those."""
         self.ids = None if self.ids is None else self.ids[rows]
         if sources is not None:
             self.sources = tuple(x[sources] for x in self.sources)
@@ -271,11 +271,11 @@ def choose_engine(
     recompute: Callable[[], RecomputingEngine],
     max_len: int,
 ) -> Engine:
-    """Return ``build(max_len)`` if it computes what the model computes, or else ``recompute()``.
+    """Return ``build(max_len)`` if it gives the same logits as the model, or else ``recompute()``.
 
-    If the class ``has_engine`` of its own and all parts are the course's, nothing is compared.
-    Otherwise, both engines read ``ids`` (R, 3), and the function warns if the logits differ or a
-    part is missing.
+    If the class has its own engine (``has_engine``) and no part was modified, nothing is compared.
+    Otherwise, both engines read ``ids`` (R, 3), and the function warns if the logits differ or
+    the engine fails.
     """
     if has_engine and all(_is_original(module) for module in model.modules()):
         return build(max_len)
@@ -301,7 +301,7 @@ def choose_engine(
 
 
 def _is_original(module: nn.Module) -> bool:
-    """Check that a module is the course's or PyTorch's own, and that no hook changes it."""
+    """Check that a module's class comes from the course or PyTorch, and that it has no hooks."""
     ours = type(module).__module__.partition(".")[0] in ("course_lib", "torch")
     return ours and not module._forward_hooks and not module._forward_pre_hooks
 
@@ -311,8 +311,8 @@ def decoding_engine(
 ) -> Engine:
     """Return an engine that scores the next target token for every source (B, S).
 
-    With ``use_cache``, this is a ``DecodingEngine`` if it fits the model's class; otherwise the
-    prefix is recomputed for every token, with the same logits.
+    With ``use_cache``, this is a ``DecodingEngine`` if that supports the model's class; otherwise,
+    the prefix is recomputed for every token, which gives the same logits.
     """
     recompute = lambda: RecomputingEngine(model.decode, model.encode(src), src)  # noqa: E731
     if not use_cache:

@@ -19,8 +19,8 @@ class LoRALinear(nn.Module):
 
     Paper: Hu and others (2021), §4.1.
     Freezes ``linear`` and adds ``scale * b @ a``, where ``scale`` is alpha / rank. The parameters
-    are ``a`` (rank, d_in), at first normal with variance 1 / d_in, and ``b`` (d_out, rank), at
-    first 0.
+    are ``a`` (rank, d_in), initially normal with variance 1 / d_in, and ``b`` (d_out, rank),
+    initially 0.
     Raises ValueError if the rank is below 1, or alpha is not finite.
     """
 
@@ -50,11 +50,12 @@ class LoRALinear(nn.Module):
 
 
 def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) -> None:
-    """Replace linear layers of a model by ``LoRALinear``, and freeze everything else, in place.
+    """Replace linear layers of a model with ``LoRALinear``, and freeze everything else, in place.
 
-    ``names`` are attribute names without the path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
+    ``names`` are attribute names without a path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
     are those of ``LoRALinear``. Adapters that the model already has stay as they are.
-    Raises ValueError if no linear layer has one of the names, or one shares its weight.
+    Raises ValueError if no linear layer has one of the names, or if one that does shares its weight
+    with another module.
     """
     wanted = [names] if isinstance(names, str) else names
     adapters = [module for module in model.modules() if isinstance(module, LoRALinear)]
@@ -76,7 +77,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
 
 
 def merge_lora(model: nn.Module) -> None:
-    """Replace every ``LoRALinear`` by its merged layer, in place, and unfreeze all parameters.
+    """Replace every ``LoRALinear`` with its merged layer, in place, and unfreeze all parameters.
 
     Raises ValueError if a layer shares its weight with another part of the model.
     """

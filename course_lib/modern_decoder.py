@@ -43,7 +43,7 @@ class RMSNorm(nn.Module):
     """Divide every vector by its root mean square, then multiply each number by its gain.
 
     Paper: Zhang and Sennrich (2019), equation (4).
-    The gains are the parameter ``weight`` (d_model,), and start at 1.
+    The parameter ``weight`` (d_model,) contains the gains, which are initially 1.
     Differs: we add ε inside the square root, which the paper's formula does not have.
     """
 
@@ -64,7 +64,7 @@ class SwiGLU(nn.Module):
 
     Paper: Shazeer (2020), equation (6): FFN_SwiGLU, without biases.
     Submodules: linear1 (d_model → d_ff, the features), gate (d_model → d_ff), linear2 (d_ff →
-    d_model). With two thirds of a ``FeedForward``'s d_ff, it has as many weights.
+    d_model). With two thirds of a ``FeedForward``'s d_ff, it has the same number of weights.
     """
 
     def __init__(self, d_model: int, d_ff: int) -> None:
@@ -83,7 +83,7 @@ def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
     """Compute the angle by which each pair of columns is rotated at each position.
 
     Paper: Su and others (2021), §3.2.2; the angles are those of chapter 03 (§3.5).
-    Returns position / base^(2i / d_k), of shape (length, d_k / 2) and torch's default type.
+    Returns position / base^(2i / d_k), of shape (length, d_k / 2), in torch's default dtype.
     Raises ValueError if the width is odd, a size is below 1, or the base is not positive.
     """
     check_sizes(length=length, d_k=d_k)
@@ -97,10 +97,10 @@ def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
 
 
 def apply_rope(x: Tensor, angles: Tensor) -> Tensor:
-    """Rotate every pair of columns 2i and 2i + 1 by the angle of its position.
+    """Rotate every pair of columns 2i and 2i + 1 by the angle for its position.
 
     Paper: Su and others (2021), equation (34).
-    Shapes: queries or keys x (..., T, d_k), angles (T, d_k / 2) → (..., T, d_k), of x's type.
+    Shapes: queries or keys x (..., T, d_k), angles (T, d_k / 2) → (..., T, d_k), in x's dtype.
     Raises ValueError unless there is one angle for each position and pair.
     """
     T, d_k = x.shape[-2:]
@@ -114,9 +114,9 @@ def apply_rope(x: Tensor, angles: Tensor) -> Tensor:
 
 
 class GroupedQueryAttention(nn.Module):
-    """Attend to the past with groups of query heads that share a KV head.
+    """Attend to earlier tokens with groups of query heads that share a KV head.
 
-    Paper: Ainslie and others (2023), §2.2; rotated as in Su and others (2021).
+    Paper: Ainslie and others (2023), §2.2; the rotation: Su and others (2021).
     Query head i of H reads KV head i // (H / G) of G. Submodules: the linear layers w_q, w_k, w_v
     and w_o, without biases.
     Raises ValueError unless num_kv_heads divides num_heads, and num_heads divides d_model.
@@ -155,7 +155,7 @@ class ExtendedAttention(GroupedQueryAttention):
     """Extend grouped-query attention with wide heads, biases and QK-norm, as in later models.
 
     Paper: Henry and others (2020), §3, with RMSNorm and one gain per column, as in Qwen3.
-    The ``config`` (``ModernConfig``) says which of them to add. Submodules: those of the base
+    The ``config`` (``ModernConfig``) says which of these to add. Submodules: those of the base
     class, where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may be identities.
     """
 
@@ -171,7 +171,7 @@ class ExtendedAttention(GroupedQueryAttention):
         self.k_norm = RMSNorm(d_k, c.norm_eps) if c.qk_norm else nn.Identity()
 
     def project(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Project x (B, T, d_model) as the base class does, and normalize before rotating."""
+        """Project x (B, T, d_model) like the base class, but normalize before rotating."""
         q, k, v = super().project(x, None)
         q, k = self.q_norm(q), self.k_norm(k)
         if angles is not None:
@@ -180,9 +180,9 @@ class ExtendedAttention(GroupedQueryAttention):
 
 
 def scaled_angles(config: "ModernConfig") -> Tensor:
-    """Compute the angles (max_len, d_k / 2), and divide those of each pair by its factor.
+    """Compute the angles (max_len, d_k / 2), with each pair's angles divided by that pair's factor.
 
-    Raises ValueError unless there are no factors or one positive factor for each pair.
+    Raises ValueError if there are factors, but not one positive factor for each pair.
     """
     c = config
     angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads, c.d_k), c.rope_base)
@@ -194,12 +194,12 @@ def scaled_angles(config: "ModernConfig") -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ModernConfig:
-    """Hold the hyperparameters of a decoder in the Llama layout; the defaults are SmolLM2-135M's.
+    """Hold the hyperparameters of a Llama-style decoder; the defaults are those of SmolLM2-135M.
 
-    ``rope_base`` belongs to ``rope_angles``, and ``norm_eps`` to ``RMSNorm``. Later models
+    ``rope_base`` is for ``rope_angles``, and ``norm_eps`` is for ``RMSNorm``. Later models
     add ``d_k`` (None: d_model / num_heads), ``qkv_bias`` and ``qk_norm``, as in
-    ``ExtendedAttention``, and ``rope_factors``, which divide the angles of each pair.
-    Raises ValueError, with name and value, if a hyperparameter is out of range.
+    ``ExtendedAttention``, and ``rope_factors``, by which each pair's angles are divided.
+    Raises ValueError with the name and value if a hyperparameter is out of range.
     """
 
     vocab_size: int = 49_152
@@ -222,7 +222,7 @@ class ModernConfig:
 
 
 class ModernLayer(nn.Module):
-    """Attend, then transform each position separately; add both to the residual stream.
+    """Attend, then transform each position separately, adding both to the residual stream.
 
     Submodules: norm1 before self_attn, and norm2 before feed_forward.
     """
@@ -239,13 +239,13 @@ class ModernLayer(nn.Module):
         self.feed_forward = SwiGLU(c.d_model, c.d_ff)
 
     def forward(self, x: Tensor, angles: Tensor) -> Tensor:
-        """Pass vectors (B, T, d_model) through both sub-layers; angles (T, d_k / 2)."""
+        """Pass vectors (B, T, d_model) through both sub-layers, with angles (T, d_k / 2)."""
         x = x + self.self_attn(self.norm1(x), angles)
         return x + self.feed_forward(self.norm2(x))  # (B, T, d_model)
 
 
 class Float32Angles(nn.Module):
-    """Keep the buffer ``angles`` in 32 bits when all other tensors are rounded to 16."""
+    """Keep the buffer ``angles`` in float32 when all other tensors are rounded to 16 bits."""
 
     angles: Tensor
 
@@ -262,7 +262,7 @@ class Float32Angles(nn.Module):
 
 
 class ModernDecoder(Float32Angles):
-    """Compute logits for the next token at every position, and the loss, in the Llama layout.
+    """Compute next-token logits at every position, and the loss, with a Llama-style decoder.
 
     Paper: Touvron and others (2023), §2.2; ``initialize_gpt`` initializes the weights.
     Submodules: embedding (not scaled), layers, norm, and output, which shares the embedding's
@@ -297,7 +297,7 @@ class ModernDecoder(Float32Angles):
 
 @text_engine.register(ModernDecoder)
 class ModernEngine(Engine):
-    """Generate text with a ``ModernDecoder``, and compute every token only once.
+    """Generate text with a ``ModernDecoder``, processing every token only once.
 
     ``max_len`` is the number of tokens that fit into the caches. Use the model in eval mode.
     """
@@ -308,7 +308,7 @@ class ModernEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (B, T); return the last logits (B, V), or all of them (B, T, V)."""
+        """Read the new tokens (B, T), and return the last logits (B, V) or all logits (B, T, V)."""
         model, start = self.model, self.length
         check_ids(ids, model.config.vocab_size, model.config.max_len, "input", start)
         x = model.embedding(ids)  # (B, T, d_model)

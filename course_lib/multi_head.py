@@ -13,16 +13,16 @@ from .input_checks import check_attention_inputs, check_dropout, check_widths, h
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Split the last axis into heads, and put the heads in front of the tokens.
+    """Split the last axis into heads, and move the head axis before the token axis.
 
     Shapes: x (..., L, H * width) → (..., H, L, width).
-    Head i gets the columns from i · width to (i + 1) · width - 1.
+    Head i gets columns i · width to (i + 1) · width - 1.
     """
     return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)  # (..., H, L, width)
 
 
 def join_heads(x: Tensor) -> Tensor:
-    """Put the heads of every token side by side again: the inverse of ``split_heads``.
+    """Concatenate the heads of every token; this is the inverse of ``split_heads``.
 
     Shapes: x (..., H, L, width) → (..., L, H * width).
     """
@@ -32,9 +32,9 @@ def join_heads(x: Tensor) -> Tensor:
 def attention_output(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout_p: float = 0.0
 ) -> Tensor:
-    """Compute the output of ``scaled_dot_product_attention``, but not the weights.
+    """Compute only the output of ``scaled_dot_product_attention``, without the weights.
 
-    PyTorch's function of the same name chooses a fused kernel when the sizes allow it.
+    This calls PyTorch's own function, which uses a fused kernel when the sizes allow it.
     Shapes and errors are the same as in ``scaled_dot_product_attention``.
     """
     check_attention_inputs(query, key, value, mask)
@@ -83,7 +83,7 @@ class MultiHeadAttention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Project and split, attend, join the heads, and project again.
+        """Project the inputs, attend in every head, and project the joined heads.
 
         Shapes: query (B, T, d_model), key and value (B, S, d_model); the mask broadcasts to
         (B, H, T, S), True = may look. Returns the output (B, T, d_model) and, if

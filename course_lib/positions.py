@@ -11,12 +11,12 @@ from .input_checks import check_fits, check_sizes
 
 
 def sinusoidal_encoding(max_len: int, d_model: int) -> Tensor:
-    """Compute the sinusoidal positional encoding of positions 0 to max_len - 1.
+    """Compute the sinusoidal positional encoding for positions 0 to max_len - 1.
 
     Paper: §3.5.
     Returns (max_len, d_model) in torch's default dtype; the angles are computed in float64.
-    Columns 2i and 2i + 1 contain the sine and the cosine of position / 10000^(2i / d_model), and
-    an odd d_model ends with a sine. Raises ValueError if a size is below 1.
+    Columns 2i and 2i + 1 contain the sine and the cosine of position / 10000^(2i / d_model); if
+    d_model is odd, the last column is a sine. Raises ValueError if a size is below 1.
     """
     check_sizes(max_len=max_len, d_model=d_model)
     position = torch.arange(max_len, dtype=torch.float64).unsqueeze(1)  # (max_len, 1)
@@ -45,7 +45,7 @@ class PositionalEncoding(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add rows start, start + 1, … of the table to the vectors of x (B, L, d_model).
 
-        Raises ValueError if the sequence ends after ``max_len`` or the width is not d_model.
+        Raises ValueError if the sequence extends beyond ``max_len`` or the width is not d_model.
         """
         check_fits(x, self.encoding, start)
         end = start + x.size(-2)
@@ -53,12 +53,12 @@ class PositionalEncoding(nn.Module):
 
 
 class LearnedPositionalEmbedding(nn.Module):
-    """Add a learned vector for its position to every vector.
+    """Add a learned position vector to every vector.
 
     Paper: §3.5 and table 3, row (E).
     ``dropout`` is a dropout probability. The parameter ``weight`` (max_len, d_model) is initialized
     from a normal distribution with standard deviation 0.02. Raises ValueError if a size is below 1.
-    Differs: the paper does not say how its learned rows are initialized.
+    Differs: the paper does not say how its learned embeddings are initialized.
     """
 
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
@@ -70,7 +70,7 @@ class LearnedPositionalEmbedding(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add rows start, start + 1, … of ``weight`` to the vectors of x (B, L, d_model).
 
-        Raises ValueError if the sequence ends after ``max_len`` or the width is not d_model.
+        Raises ValueError if the sequence extends beyond ``max_len`` or the width is not d_model.
         """
         check_fits(x, self.weight, start)
         end = start + x.size(-2)

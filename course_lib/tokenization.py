@@ -37,9 +37,9 @@ def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, 
 
 
 def merge_pair(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Join the two tokens of the pair wherever they are neighbors, from left to right.
+    """Join the two tokens of the pair wherever they are adjacent, from left to right.
 
-    Paper: §5.1, byte-pair encoding. Returns a tuple, so that a dictionary can use it as a key.
+    Paper: §5.1, byte-pair encoding. Returns a tuple, so that it can be a dictionary key.
 
     >>> merge_pair((b"a", b"a", b"a", b"n"), (b"a", b"a"))
     (b'aa', b'a', b'n')
@@ -60,7 +60,7 @@ BYTES = [bytes([n]) for n in sorted(range(256), key=lambda n: n == 32 or not chr
 
 
 def byte_words(text: str, pre_tokenize: bool = True) -> list[tuple[bytes, ...]]:
-    """Cut a text into words, and each word into bytes.
+    """Split text into words, and each word into bytes.
 
     Paper: not mentioned; the rule is GPT-2's. Without ``pre_tokenize``, the whole text is one word.
     """
@@ -86,8 +86,8 @@ def train_bpe(
     """Learn merges by repeatedly merging the most frequent pair of neighboring tokens.
 
     Paper: §5.1, byte-pair encoding; the byte level is GPT-2's. Of equally frequent pairs, the one
-    with the smallest ids is merged. The ids are those of ``BYTES``, and each new token gets the
-    next one. Returns at most ``num_merges`` pairs, and fewer if no pair is left.
+    with the smallest ids is merged. Ids start with those of ``BYTES``, and each new token
+    gets the next id. Returns ``num_merges`` pairs, or fewer if no pair is left to merge.
     """
     words: Mapping[tuple[bytes, ...], int] = Counter(byte_words(text, pre_tokenize))
     ids = {token: number for number, token in enumerate(BYTES)}
@@ -109,7 +109,7 @@ def apply_merges(
     """Merge the tokens of a word in the order in which the merges were learned.
 
     Paper: §5.1, byte-pair encoding. ``ranks`` maps each merge to its position in the list of
-    merges. The pair with the lowest rank is merged first, until no merge fits anymore.
+    merges. The pair with the lowest rank is merged first, until no more merges apply.
     """
     while True:
         fitting = [pair for pair in pairwise(tokens) if pair in ranks]
@@ -119,12 +119,12 @@ def apply_merges(
 
 
 class BPETokenizer:
-    """Turn text into ids and back, by byte-level byte-pair encoding.
+    """Turn text into ids and back, with byte-level byte-pair encoding.
 
     Paper: §5.1, byte-pair encoding; the byte level and the order of the ids are GPT-2's.
-    Takes the result of ``train_bpe``. The ids are those of the bytes, the merges and the special
-    tokens, in this order. Raises ValueError if a merge needs a token that no earlier merge has
-    made, or a special token is empty or repeated.
+    Takes the result of ``train_bpe``. Ids are assigned to bytes first, then to merges, then to
+    special tokens. Raises ValueError if a merge needs a token that no earlier merge has made, or
+    if a special token is empty or repeated.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class BPETokenizer:
         self.ranks: dict[tuple[bytes, bytes], int] = {}
         for left, right in merges:
             if left not in self.ids or right not in self.ids:
-                raise ValueError(f"no earlier merge has made both tokens of {left!r} + {right!r}")
+                raise ValueError(f"{left!r} + {right!r} needs a token that no earlier merge made")
             self.ranks.setdefault((left, right), len(self.ranks))
             self.ids.setdefault(left + right, len(self.ids))
         self.tokens = list(self.ids)
@@ -156,7 +156,7 @@ class BPETokenizer:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Turn text into ids. A special token in the text becomes its own id."""
+        """Turn text into ids. A special token in the text becomes a single id."""
         ids = []
         for part in re.split(f"({self.special_pattern})", text):
             if part in self.special_ids:
@@ -168,7 +168,7 @@ class BPETokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn ids into text. Bytes that are not UTF-8 become �; raises ValueError for a wrong id.
+        """Turn ids into text; invalid UTF-8 becomes �. Raises ValueError if an id is out of range.
 
         >>> BPETokenizer([(b"s", b"i")]).decode([256, 87])
         'six'
@@ -187,7 +187,7 @@ def _merge_in_words(
     pairs: Counter[tuple[bytes, bytes]],
     index: defaultdict[tuple[bytes, bytes], set[int]],
 ) -> set[tuple[bytes, bytes]]:
-    """Merge a pair in its words, update the counts and the index, and return the new pairs."""
+    """Merge a pair wherever it occurs, update counts and index, and return the new pairs."""
     gained = set()
     for place in index.pop(best):
         old = Counter(count_pairs({words[place]: times[place]}))
@@ -204,10 +204,10 @@ def _merge_in_words(
 def train_bpe_indexed(
     text: str, num_merges: int, *, pre_tokenize: bool = True
 ) -> list[tuple[bytes, bytes]]:
-    """Learn the same merges as ``train_bpe``, faster: with an index and a heap.
+    """Learn the same merges as ``train_bpe``, but faster, with an index and a heap.
 
     Paper: §5.1, byte-pair encoding. The index maps each pair to the positions of the words that
-    contain it or once contained it. The heap may contain a count that has changed since.
+    contain it or once contained it. The heap may contain outdated counts.
     """
     counts = Counter(byte_words(text, pre_tokenize))
     words, times = list(counts), list(counts.values())

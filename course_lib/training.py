@@ -38,7 +38,7 @@ def label_smoothed_cross_entropy(
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing must be in [0, 1], got {smoothing}")
     if pad_id is not None and pad_id not in range(logits.size(-1)):
-        raise ValueError(f"pad_id={pad_id} is not among the V={logits.size(-1)} entries")
+        raise ValueError(f"pad_id={pad_id} is not among the V={logits.size(-1)} tokens")
     log_probs = logits.log_softmax(dim=-1)  # (..., V)
     right = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (...)
     average = log_probs.mean(dim=-1)  # (...), over all V entries
@@ -55,10 +55,10 @@ def label_smoothed_cross_entropy(
 def translation_loss(
     model: nn.Module, src: Tensor, tgt: Tensor, *, pad_id: int, smoothing: float = 0.1
 ) -> Tensor:
-    """Let the model predict every next token of the target in one pass, and return its loss.
+    """Compute the model's loss for predicting every next token of the target in one pass.
 
     Paper: §3.1, outputs shifted right.
-    Shapes: src (B, S), tgt (B, T + 1), from bos to eos. Returns a scalar, in nats per real token.
+    Shapes: src (B, S), tgt (B, T + 1), bos to eos. Returns a scalar, in nats per real token.
     """
     tgt_in = tgt[:, :-1]  # (B, T)
     tgt_out = tgt[:, 1:]  # (B, T)
@@ -74,11 +74,12 @@ def adam_update(
     betas: tuple[float, float] = (0.9, 0.98),
     eps: float = 1e-9,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute Adam's update, which is multiplied by the learning rate and subtracted.
+    """Compute Adam's update, to be multiplied by the learning rate and subtracted from the weights.
 
     Paper: §5.3 (these betas and eps); the algorithm is Kingma and Ba's.
-    The arguments m and v are the moments so far, at first zeros, and steps count from 1.
-    Returns the update, m and v, in the shape of the gradient. Raises ValueError for a step below 1.
+    The arguments m and v are the previous moments, initially zeros; steps are counted from 1.
+    Returns the update and the new m and v, all in the gradient's shape. Raises ValueError if the
+    step is below 1.
     """
     if step < 1:
         raise ValueError(f"{step=} must be a positive integer")
@@ -94,8 +95,8 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
     """Raise the learning rate linearly, then lower it in proportion to 1/√step.
 
     Paper: §5.3, equation (3).
-    Returns the rate of a step. Raises ValueError if one of the three numbers is below 1.
-    Differs: steps count from 1, because the formula divides by 0 at step 0.
+    Returns the rate for a step. Raises ValueError if one of the three numbers is below 1.
+    Differs: steps are counted from 1, because the formula divides by 0 at step 0.
     """
     if min(step, d_model, warmup_steps) < 1:
         raise ValueError(f"{step=}, {d_model=} and {warmup_steps=} must be positive integers")
@@ -113,12 +114,13 @@ def training_step(
     *,
     clip_norm: float = math.inf,
 ) -> Tensor:
-    """Update the weights once, with the summed gradients of the losses.
+    """Update the weights once, using the sum of the losses' gradients.
 
     Paper: §5.3; it does not mention clipping.
     The losses are scalars. They may come from a generator that computes them one by one.
-    All parameter groups get the rate. Gradients with a joint norm above clip_norm are scaled down.
-    Returns the sum of the losses before the update, a detached scalar.
+    ``rate`` becomes the learning rate of all parameter groups.
+    Gradients with a joint norm above clip_norm are scaled down.
+    Returns the sum of the losses before the update, as a detached scalar.
     """
     optimizer.zero_grad()
     total = torch.zeros(())
@@ -136,16 +138,16 @@ def training_step(
 def warmup_cooldown(
     step: int, d_model: int, warmup_steps: int, *, steps: int, scale: float, cooldown_steps: int
 ) -> float:
-    """Fit the paper's schedule to a short training run of a small model.
+    """Adapt the paper's schedule to a short training run of a small model.
 
     Paper: §5.3, equation (3).
-    Returns scale times the paper's rate. Over the last cooldown_steps, this falls linearly, and it
-    would be zero one step after the last.
-    Raises ValueError if a count is below 1, or the step is after the last one.
-    Differs: scaled, and lowered toward zero at the end, so that the weights settle.
+    Returns scale times the paper's rate. Over the last cooldown_steps steps, it is multiplied by a
+    linearly falling factor, which would reach zero one step after the last.
+    Raises ValueError if a count is below 1, or the step is beyond the last one.
+    Differs: the rate is scaled, and lowered toward zero at the end so that the weights settle.
     """
     if not 1 <= step <= steps or cooldown_steps < 1:
-        raise ValueError(f"{step=} must be in 1 to {steps=}, and {cooldown_steps=} positive")
+        raise ValueError(f"{step=} must be between 1 and {steps=}, and {cooldown_steps=} positive")
     cooling = min(1.0, (steps + 1 - step) / cooldown_steps)
     return scale * cooling * warmup_inverse_sqrt(step, d_model, warmup_steps)
 
@@ -156,11 +158,11 @@ def warmup_cosine(
     """Raise the learning rate linearly, then lower it along half a period of a cosine.
 
     Paper: not mentioned.
-    Returns the rate of a step: peak at warmup_steps, last at the end.
-    Raises ValueError if a count is below 1, or the step is after the last one.
+    Returns the rate for a step: ``peak`` at step warmup_steps, and ``last`` at the final step.
+    Raises ValueError if a count is below 1, or the step is beyond the last one.
     """
     if not 1 <= step <= steps or warmup_steps < 1:
-        raise ValueError(f"{step=} must be in 1 to {steps=}, and {warmup_steps=} positive")
+        raise ValueError(f"{step=} must be between 1 and {steps=}, and {warmup_steps=} positive")
     if step <= warmup_steps:
         return peak * step / warmup_steps
     done = (step - warmup_steps) / (steps - warmup_steps)  # in (0, 1]

@@ -21,9 +21,9 @@ from .positions import PositionalEncoding
 def initialize(model: nn.Module) -> None:
     """Draw the initial weights of a model.
 
-    Paper: not described. Linear layers get Glorot and Bengio's uniform distribution, and
-    embeddings N(0, 1 / d_model), so that after the factor √d_model they match the positions in
-    scale. A matrix that both share counts as an embedding. Biases and gains do not change.
+    Paper: not described. Linear layers are drawn from Glorot and Bengio's uniform distribution, and
+    embeddings from N(0, 1 / d_model), so that, multiplied by √d_model, they match the scale of the
+    positions. A matrix that both share counts as an embedding. Biases and gains do not change.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -35,13 +35,13 @@ def initialize(model: nn.Module) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Hold a model's hyperparameters; the defaults are the paper's base model.
+    """Hold a model's hyperparameters; the defaults are those of the paper's base model.
 
     Paper: §3 and table 3, row (base).
     ``tie_embeddings`` is "all" (source, target and output share one matrix, §3.4), "decoder"
     (target and output) or "none"; ``activation`` is "relu" as in the paper, "gelu" or "silu".
     d_k and d_v default to d_model / num_heads.
-    Raises ValueError, with name and value, if the hyperparameters do not fit together.
+    Raises ValueError with the names and values if the hyperparameters do not fit together.
     """
 
     src_vocab_size: int
@@ -65,7 +65,7 @@ class TransformerConfig:
 
 
 class Transformer(nn.Module):
-    """Read a source, and score every possible next token of a target.
+    """Read a source sequence, and score every possible next token of the target.
 
     Paper: §3, figure 1; shared embeddings scaled by √d_model: §3.4.
     Submodules: src_embedding and tgt_embedding (one object if all are tied), positions, encoder,
@@ -99,8 +99,8 @@ class Transformer(nn.Module):
     def hidden(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
         """Turn target ids (B, T) into the vectors (B, T, d_model) that ``output`` reads.
 
-        Later tokens and the padding of both sides are masked; src (B, S) shows where its padding
-        is.
+        Later target tokens, and padding on both sides, are masked; src (B, S) shows where the
+        source has padding.
         """
         check_ids(tgt, self.config.tgt_vocab_size, self.config.max_len, "target")
         check_same_batch(tgt, memory, src)

@@ -79,7 +79,7 @@ def test_every_step_has_a_batch_of_its_epoch(batches):
     assert [*batches.plan(1), *batches.plan(2), *batches.plan(3)] == batches.steps
     assert batches.ends[1] - batches.ends[0] == len(batches.plan(2))
     for step in (0, batches.ends[2] + 1):
-        with pytest.raises(ValueError, match=f"from 1 to {batches.ends[2]}, got step={step}"):
+        with pytest.raises(ValueError, match=f"between 1 and {batches.ends[2]}, got step={step}"):
             batches(step)
 
 
