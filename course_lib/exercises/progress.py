@@ -87,7 +87,7 @@ def note(report: Report) -> Report:
 
 
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
+    """Return the progress in a workbook, or in the current folder, even if it has no ``my_lib``."""
     library = Path(LIBRARY) if folder is None else find_library(Path(folder))
     entries = PROGRESS.read(library)
     states = {name: str(entry["state"]) for name, entry in entries.items()}
@@ -95,7 +95,7 @@ def progress(folder: Path | str | None = None) -> Progress:
 
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
-    """Return the state and the mistake of an exercise in its chapter; None if it was not tried."""
+    """Return an exercise's state and mistake in its chapter; both are None if it was not tried."""
     return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
 
 
@@ -124,7 +124,7 @@ def _done_and_left(states: Mapping[Item, str]) -> str:
 
 
 def _sign(states: Collection[str]) -> str:
-    """Return the sign for a state that sums up several states."""
+    """Return the sign that sums up several states."""
     if {*states} == {CORRECT, UNTOUCHED}:
         return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}

@@ -141,7 +141,7 @@ MISTAKES = (
 
 
 def cut_by_loop(lengths, tokens):
-    """Fill a batch, and compare all of its pairs again each time."""
+    """Fill each batch, and look at all of its pairs again for every new pair."""
     order = sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), min(lengths[i])))
     batches = []
     for pair in order:
@@ -160,7 +160,7 @@ def cut_by_searching(lengths, tokens):
     order = sorted(reversed(range(len(lengths))), key=lambda i: sorted(lengths[i])[::-1])
 
     def positions(start, stop):
-        """Count the positions of a batch."""
+        """Count the positions in a batch."""
         rows = [lengths[i] for i in order[start:stop]]
         return (stop - start) * sum(map(max, zip(*rows, strict=True)))
 

@@ -50,7 +50,7 @@ def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None
 
 
 def split(label: str, *shape: int) -> Trial:
-    """Split a tensor of one shape into heads."""
+    """Compare a tensor of this shape after it is split into heads."""
     return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
 
 
@@ -76,7 +76,7 @@ def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 
 def dropped(label: str, **options: Any) -> Trial:
-    """Return a trial that shows which of some equal attention weights dropout removes."""
+    """Return a trial that shows which attention weights dropout removes if all are equal."""
 
     @as_trial(
         f"dropout=0.2 in training{label}",
@@ -206,7 +206,7 @@ def attended(
     masked: str = 'scores.masked_fill(~mask, float("-inf"))',
     axis: int = -1,
 ) -> tuple[str, str]:
-    """Return the edit that writes attention out, with one of its steps changed."""
+    """Return an edit that writes out attention with one of its steps changed."""
     written = f"""scores = q @ k.mT / ({by})
         if mask is not None:
             scores = {masked}

@@ -66,7 +66,7 @@ def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
 def shows(
     label: str, look: Callable, says: str = "", kind: str = "property", dropout: float = 0.0
 ) -> Trial:
-    """Look at a model in eval mode whose parameters are known."""
+    """Inspect a model with known parameters in eval mode."""
 
     @as_trial(label, says, kind)
     def measure(candidate: Callable) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def shows(
 
 
 def halves(model: Any) -> dict[str, Tensor]:
-    """Encode a source, and decode with another memory."""
+    """Encode a source, and decode with a different memory."""
     return {
         "encode(src)": model.encode(SRC),
         "decode(tgt, memory, src)": model.decode(TGT, normal("memory", *SRC.shape, D_MODEL), SRC),
@@ -114,7 +114,7 @@ def start(candidate: Callable) -> dict[str, float]:
 
 
 def silenced(model: Any) -> dict[str, Tensor]:
-    """Drop all embeddings and all outputs of sub-layers."""
+    """Drop all embeddings and all sub-layer outputs."""
     model.train()
     return {"encode(src)": model.encode(SRC), "logits": model(SRC, TGT)}
 
@@ -376,7 +376,7 @@ class ModelInSmallSteps(nn.Module):
         initialize(self)
 
     def embed(self, ids: Tensor, table: nn.Embedding) -> Tensor:
-        """Look up, scale, and add the positions."""
+        """Look up and scale the embeddings, and add the positions."""
         return self.positions(table(ids).mul(self.config.d_model**0.5))
 
     def words(self, ids: Tensor) -> Tensor:
@@ -398,11 +398,11 @@ class ModelInSmallSteps(nn.Module):
         return self.output(decoded)
 
     def forward(self, src, tgt):
-        """Encode, then decode."""
+        """Encode the source, and decode the target."""
         return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
-        """Record the weights of three kinds of attention."""
+        """Record the weights in the three kinds of attention."""
         places = {
             "encoder": [layer.self_attn for layer in self.encoder.layers],
             "decoder": [layer.self_attn for layer in self.decoder.layers],
