@@ -85,7 +85,7 @@ class Report:
 
     @property
     def ladder(self) -> str:
-        """Return the stages in one line, the core before the extras."""
+        """Return the stages in one line, with the core before the extras."""
         parts = []
         for label, core in (("core", True), ("extras", False)):
             stages = [str(stage) for stage in self.stages if stage.core is core]

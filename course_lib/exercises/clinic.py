@@ -98,7 +98,7 @@ def causes() -> list[str]:
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
-    """Report on the part of a case that was answered: symptom, probes, cause, fixed lines.
+    """Report on the steps of a case that were answered: symptom, probes, cause, fixed lines.
 
     Args:
         name: The case.

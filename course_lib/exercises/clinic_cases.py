@@ -31,7 +31,7 @@ class Case:
     Args:
         name: Short name of the symptom.
         measure: Measures a model, and returns a sentence and whether it has the symptom.
-        probe: The probe that says most about the cause.
+        probe: The probe that shows the cause best.
         mistakes: The mistakes in the model; the first one names the cause.
         fresh: Whether the probes get an untrained model.
     """

@@ -176,7 +176,7 @@ def check_command(options: argparse.Namespace) -> int:
 def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
     """Return what the check in the chapter found in the cell that the learner ran last.
 
-    It may differ from the check of ``my_lib``, which contains only answers that passed.
+    This may be a failed attempt, although ``my_lib`` contains only answers that passed.
     """
     kept = noted(package, name)
     meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}

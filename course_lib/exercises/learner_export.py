@@ -1,4 +1,4 @@
-"""Save the notebook cells that passed in the learner's library ``my_lib``."""
+"""Update the learner's library ``my_lib`` with the notebook cells that passed."""
 
 import ast
 import importlib.util
@@ -25,7 +25,7 @@ from course_lib.exercises.learner_package import (
 from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 from course_lib.exercises.stubs import exported, without
 
-LIMIT = 60  # seconds for the file in a process of its own
+LIMIT = 60  # seconds for the file in a separate process
 ASKED = {"attempt", "check", "export_mine"}
 UNTRIED = "no exercise was tried since the kernel started; run your cells, then this one again"
 NOTHING = "none of your answers has passed yet"
@@ -62,7 +62,7 @@ class Export:
 
 
 def export_mine(*, without: str | Collection[str] = ()) -> Export:
-    """Save the cells that passed since the kernel started in the chapter's module of ``my_lib``.
+    """Update the chapter's module in ``my_lib`` with cells that passed since the kernel started.
 
     Answers from earlier sessions stay in the module. We first run the new file in a separate
     process, where the names from the other cells are missing.
@@ -79,7 +79,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
 
 
 def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
-    """Save the answers that passed in the learner's package, except for those named in ``back``."""
+    """Update the learner's package with the answers that passed, except for those in ``back``."""
     modules = {exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
     if not modules:
         return Export(problem=UNTRIED)
@@ -182,7 +182,7 @@ def _settled(
             owner = list(cells_in("\n".join(above)))[-1:]
             if not owner:
                 hint = next(iter(failing.values()))
-                raise ValueError(f"{module}.py does not run in a process of its own: {hint}")
+                raise ValueError(f"{module}.py does not run in a separate process: {hint}")
             failing = {name: failing[name] for name in owner}
         for name, hint in failing.items():
             flaws.setdefault(name, ALONE.format(hint))

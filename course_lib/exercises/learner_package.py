@@ -58,7 +58,7 @@ def find_library(folder: Path) -> Path:
     package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
     if not package.is_dir():
         make = as_typed("learn", "workbook")
-        raise ValueError(f"there is no {LIBRARY} in {folder}; `{make}` makes a workbook")
+        raise ValueError(f"there is no {LIBRARY} in {folder}; `{make}` creates a workbook")
     return package
 
 

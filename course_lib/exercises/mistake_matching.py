@@ -100,7 +100,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
 
 
 def fails(mistake: Mistake, place: int) -> bool:
-    """Say whether code with a known mistake fails one trial."""
+    """Return whether code with a known mistake fails one trial."""
     wrong, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
     expected = expected_outcomes(mistake.exercise)[place]
     return wrong.error is not None or any(differences(wrong, expected, trial.kind, ""))

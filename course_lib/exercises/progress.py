@@ -100,7 +100,7 @@ def noted(package: Path, name: str) -> dict[str, str | None]:
 
 
 def items() -> list[Item]:
-    """List every exercise and task, in the order of the chapters."""
+    """List every exercise and task in chapter order."""
     built = [exercise(name) for name in exercises()]
     listed = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
     listed += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
@@ -108,7 +108,7 @@ def items() -> list[Item]:
 
 
 def _add(report: Report, entries: dict[str, Any]) -> bool:
-    """Add a report's state, unless the exercise was correct before; say whether it was added."""
+    """Add a report's state, unless the exercise was correct before; return whether we did."""
     if not report.passed and entries.get(report.name, {}).get("state") == CORRECT:
         return False
     entries[report.name] = {"state": report.state, "mistake": report.mistake}
@@ -116,7 +116,7 @@ def _add(report: Report, entries: dict[str, Any]) -> bool:
 
 
 def _done_and_left(states: Mapping[Item, str]) -> str:
-    """Count the items that are done, and add up the time that the others take."""
+    """Count the items that are done, and add up the time for the others."""
     left = [item.minutes for item, state in states.items() if state != CORRECT]
     hours, minutes = divmod(sum(left), 60)
     done = len(states) - len(left)

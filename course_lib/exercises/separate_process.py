@@ -33,7 +33,7 @@ from course_lib.exercises.signature_adapter import adapt
 from course_lib.exercises.trial import try_out
 
 BROKEN = "did not run"
-LATE = "the time for all exercises is over"
+LATE = "the time limit for all exercises was reached"
 START = 60.0  # seconds that a process may need to import torch
 MEMORY = 8 << 30  # bytes of memory that a process may use
 FILE = 64 << 20  # bytes in a file that it writes

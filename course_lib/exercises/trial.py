@@ -188,7 +188,7 @@ def named_results(result: object, names: Sequence[str | None]) -> tuple[dict[Any
 
 
 def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Compute all gradients of a sum of the results with random weights."""
+    """Compute all gradients of a randomly weighted sum of the results."""
     total: Any = 0
     for name, x in values.items():
         if isinstance(x, Tensor) and x.requires_grad:

@@ -61,9 +61,9 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
 
 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
-    """Write files, but first move existing ones that differ to ``kept-1``, ``kept-2``, ….
+    """Write files, and first move existing ones with different content to a new folder ``kept-N``.
 
-    Returns the new paths of the files that were moved. No file is lost if we are killed.
+    Returns the new paths of the files that were moved. No file is lost if the process is killed.
     Raises ValueError if the folder is not empty and ``force`` is False.
     """
     if not force and _holds_files(folder):

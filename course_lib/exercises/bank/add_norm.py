@@ -1,4 +1,4 @@
-"""Exercises of chapter 04: trials, known mistakes and correct answers."""
+"""Exercises for chapter 04: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

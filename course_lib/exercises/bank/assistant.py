@@ -1,4 +1,4 @@
-"""Exercises of chapter 23: trials, known mistakes and correct answers."""
+"""Exercises for chapter 23: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,7 +66,7 @@ def preferred(label: str, size: float = 1.0, **options: Any) -> Trial:
 
 
 def reinforced(label: str, distance: float, **options: Any) -> Trial:
-    """Compare the loss of a model that differs somewhat from the model that drew the answers."""
+    """Compare the loss of a model that differs somewhat from the one that generated the answers."""
     given = {"log_probs": OLD + distance * normal("update", *MASK.shape)}
     return learned(label, given, [OLD, REF, ADVANTAGES, MASK], GRPO, **options)
 

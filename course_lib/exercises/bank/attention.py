@@ -1,4 +1,4 @@
-"""Exercises of chapter 01: trials, known mistakes and correct answers."""
+"""Exercises for chapter 01: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Collection
@@ -17,7 +17,7 @@ from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, as_trial, fu
 def inputs(
     leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None, scale: int = 1
 ) -> dict:
-    """Return queries and keys times *scale*, values, and the mask unless it is None."""
+    """Return queries and keys multiplied by *scale*, values and, if there is one, the mask."""
     named = {
         "query": scale * normal("query", *leading, lengths[0], widths[0]),
         "key": scale * normal("key", *leading, lengths[1], widths[0]),

@@ -1,4 +1,4 @@
-"""Exercises of chapter 17: trials, known mistakes and correct answers."""
+"""Exercises for chapter 17: trials, known mistakes and correct answers."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ RULE = (
 
 
 def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> dict[str, Any]:
-    """List the lengths in each batch, because pairs of equal lengths may come in any order."""
+    """List the pairs' lengths in each batch, because pairs of equal lengths may be in any order."""
     parts = answer if isinstance(answer, list | tuple) else [answer]
     if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):
         raise TypeError(f"return lists of indices instead of {describe(answer)}")

@@ -1,4 +1,4 @@
-"""Exercises of chapter 18: trials, known mistakes and correct answers."""
+"""Exercises for chapter 18: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from dataclasses import replace

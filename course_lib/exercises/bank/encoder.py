@@ -1,4 +1,4 @@
-"""Exercises of chapter 07: trials, known mistakes and correct answers."""
+"""Exercises for chapter 07: trials, known mistakes and correct answers."""
 
 import functools
 import re

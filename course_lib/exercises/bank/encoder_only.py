@@ -1,4 +1,4 @@
-"""Exercises of chapter 20: trials, known mistakes and correct answers."""
+"""Exercises for chapter 20: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -364,7 +364,7 @@ def mask_by_one_draw(
 
 
 def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
-    """Toss coins in turn, as the ``transformers`` library does: 0.15, then 0.8, then 0.5."""
+    """Toss a coin for each decision, like the ``transformers`` library: 0.15, 0.8, then 0.5."""
     chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
     masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
     replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked
@@ -396,7 +396,7 @@ def mean_by_weights(vectors: Tensor, real: Tensor) -> Tensor:
 
 
 def mean_by_product(vectors: Tensor, real: Tensor) -> Tensor:
-    """Average as attention does, with equal weights for the real tokens."""
+    """Average like attention, with equal weights for the real tokens."""
     weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
     return (weights.unsqueeze(1) @ vectors).squeeze(1)
 
@@ -414,7 +414,7 @@ def patches_by_reshaping(images: Tensor, size: int) -> Tensor:
 
 
 def patches_by_two_unfolds(images: Tensor, size: int) -> Tensor:
-    """Cut rows, then columns."""
+    """Unfold the rows, then the columns."""
     return images.unfold(1, size, size).unfold(2, size, size).flatten(1, 2).flatten(2)
 
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 19: trials, known mistakes and correct answers."""
+"""Exercises for chapter 19: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

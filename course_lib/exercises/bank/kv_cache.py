@@ -1,4 +1,4 @@
-"""Exercises of chapter 13: trials, known mistakes and correct answers."""
+"""Exercises for chapter 13: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -133,7 +133,7 @@ def decoded(
 
 
 def continued(label: str, *orders: list[int], sources: bool = False) -> Trial:
-    """Reorder the rows after each step, perhaps with their sources, and compare the logits."""
+    """Reorder the rows after each step, optionally with their sources, and compare the logits."""
 
     @as_trial(label, SOURCE, "equality")
     def measure(candidate: Callable) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Exercises of chapter 21: trials, known mistakes and correct answers."""
+"""Exercises for chapter 21: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -394,7 +394,7 @@ MISTAKES = (
 
 
 def rotated_as_complex_numbers(x, freqs):
-    """Multiply complex numbers, as Llama's own code does."""
+    """Multiply complex numbers, like Llama's own code."""
     pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(freqs), freqs))
     return turned.flatten(-2).type_as(x)

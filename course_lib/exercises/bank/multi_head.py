@@ -1,4 +1,4 @@
-"""Exercises of chapter 02: trials, known mistakes and correct answers."""
+"""Exercises for chapter 02: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ ITSELF = (
 
 
 def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None = None) -> dict:
-    """Return queries, keys and values, and the mask unless it is None."""
+    """Return queries, keys, values and, if there is one, the mask."""
     sizes = dict(zip(("query", "key", "value"), (*lengths, lengths[1]), strict=True))
     named = {name: normal(f"many {name}", batch, length, width) for name, length in sizes.items()}
     return named if mask is None else named | {"mask": mask}
@@ -387,7 +387,7 @@ class ByEinsum(nn.Module):
         self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
 
     def forward(self, query, key, value, mask=None, *, need_weights=False):
-        """Return the output, and the weights if they are needed."""
+        """Return the output, and the weights if they are requested."""
         q, k, v = (
             layer(x).unflatten(-1, (self.h, -1))
             for layer, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value))

@@ -1,4 +1,4 @@
-"""Exercises of chapter 10: trials, known mistakes and correct answers."""
+"""Exercises for chapter 10: trials, known mistakes and correct answers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def counted(label: str, words: Mapping[str, int]) -> Trial:
 
 
 def merged(label: str, *cases: tuple[str, str], says: str = LEFT_TO_RIGHT) -> Trial:
-    """Compare the tokens after a merge, for pairs of a word and a merge."""
+    """Compare the tokens after a merge; each case is a word and a merge."""
 
     @as_trial(label, says, "equality")
     def measure(candidate: Callable[[Tokens, Pair], Tokens]) -> dict[str, str]:

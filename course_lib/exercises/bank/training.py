@@ -1,4 +1,4 @@
-"""Exercises of chapter 11: trials, known mistakes and correct answers."""
+"""Exercises for chapter 11: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -633,7 +633,7 @@ MISTAKES = (*LOSSES, *ADAM_MISTAKES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
 
 
 def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
-    """Call ``F.cross_entropy`` for the whole loss without padding, and for one term with it."""
+    """Call ``F.cross_entropy`` for the whole loss or, if there is padding, for one of its terms."""
     scores, right = scores.reshape(-1, scores.size(-1)), right.reshape(-1)
     if pad_id is None:
         return F.cross_entropy(scores, right, label_smoothing=smoothing)

@@ -1,4 +1,4 @@
-"""Exercises of chapter 09: trials, known mistakes and correct answers."""
+"""Exercises for chapter 09: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +44,7 @@ HALF = replace(APART, tie_embeddings="decoder")
 WIDE = replace(ONE, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
 SRC = torch.tensor([[5, 0, 7, 8, 9], [9, 2, 4, PAD, PAD]])
 TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
-FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, which may have no gradient
+FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, because it may have no gradient
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
 SPREAD = "√d_model times the standard deviation of"
 LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
