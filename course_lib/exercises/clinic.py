@@ -119,7 +119,7 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object =
     right = bool(results) and cause == chart.case.cause
     cured = False
     if unknown:
-        hint = f"There is no probe {unknown[0]!r}; there are {', '.join(PROBES_BY_NAME)}."
+        hint = f"There is no probe {unknown[0]!r}; choose from {', '.join(PROBES_BY_NAME)}."
     elif not wanted:
         hint = f"Choose one or more probes: {', '.join(PROBES_BY_NAME)}."
     elif _is_blank(cause):

@@ -90,8 +90,8 @@ def learn_command(options: argparse.Namespace) -> int:
         print(f"We restored what was missing: {', '.join(written)}.")
     if not current:
         again = as_typed("workbook", str(folder), "--force")
-        print(f"Another edition of the course wrote {folder}, and we changed none of its files. To")
-        print(f"write its chapters again (we first move the files that you changed): {again}")
+        print(f"A different edition of the course wrote {folder}; we did not change its files.")
+        print(f"To write its chapters again (we first move the files that you changed): {again}")
     first = next_chapter(folder)
     show_places(folder, first, "learn")
     return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)

@@ -47,7 +47,7 @@ def open_in_jupyterlab(root: Path, first: Path, options: Sequence[str]) -> int:
     page = quote(first.relative_to(root).as_posix())  # JupyterLab also prints this in its address
     added = [f"--ServerApp.root_dir={root.resolve()}", f"--LabApp.default_url=/lab/tree/{page}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and ALLOW_ROOT not in options:
-        print(f"You are the user root, so we start JupyterLab with {ALLOW_ROOT}.")
+        print(f"You are running as root, so we start JupyterLab with {ALLOW_ROOT}.")
         added.append(ALLOW_ROOT)
     print("To stop JupyterLab, save your work and press Ctrl-C twice in this terminal.", flush=True)
     command = [sys.executable, "-m", "jupyterlab", *added, *options]

@@ -55,4 +55,4 @@ class KeptFile:
                     text = json.dumps(entries, indent=1, sort_keys=True)
                     write_whole(package / self.name, f"{text}\n")
         except (OSError, NotImplementedError) as error:  # the latter: no locks on this disk
-            print(f"{self.content} could not be kept: {error}", file=sys.stderr)
+            print(f"{self.content} could not be saved: {error}", file=sys.stderr)

@@ -145,7 +145,7 @@ def _delegating(
 
 
 def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
-    """Return a function that runs an answer or, giving each reason once, the course's definition."""
+    """Return a function that runs an answer or, printing why, the course's own definition."""
     stages = set(re.findall(r"\w+", " ".join(missed)))
     stages |= {"dropouts"} if "dropout" in stages else set()
     printed: set[str] = set()

@@ -113,7 +113,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _holds_files(folder: Path) -> bool:
-    """Say whether a folder exists and is not empty."""
+    """Return whether a folder exists and is not empty."""
     return folder.is_dir() and any(folder.iterdir())
 
 

@@ -86,7 +86,7 @@ def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
     note(WRONG)
     monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
     assert note(RIGHT) is RIGHT
-    assert capsys.readouterr().err == "your progress could not be kept: no room\n"
+    assert capsys.readouterr().err == "your progress could not be saved: no room\n"
     assert kept(library)["causal_mask"]["state"] == "not yet"
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
