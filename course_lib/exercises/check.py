@@ -188,7 +188,7 @@ def _second_problem(
     """Find a failure that cannot have the same cause as the first one.
 
     We are sure of this if one tensor is returned instead of a pair, or if the known mistake
-    explains the first failing stage completely but passes a later trial that the attempt fails.
+    explains the first failing stage completely but passes another trial that the attempt fails.
     """
     first = failures[0]
     end = task.ends[bisect(task.ends, first.trial)]

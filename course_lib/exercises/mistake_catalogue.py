@@ -24,7 +24,7 @@ class Mistake:
         exercise: The definition that contains the mistake.
         module: The module of that definition.
         name: Short name, ``words_with_underscores``.
-        sentence: Completes "This is what you get when …"; without a period.
+        sentence: Completes "This is what you get when …", without a period.
         edits: Pairs of a passage in the correct source and its replacement.
         seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
         pattern: A pattern in the source of an attempt that tells this mistake from others that

@@ -65,7 +65,7 @@ def recognise(
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
     """Give parameters the course's names: whole layers first, then single parameters.
 
-    A linear layer and a norm can have vectors of the same width; whole layers keep them apart.
+    A linear layer and a norm can have equally wide vectors; matching whole layers keeps them apart.
     """
     names: dict[str, str] = {}
     for group in (True, False):
