@@ -282,7 +282,7 @@ def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):
     command = [sys.executable, "-S", "-c", "import time; time.sleep(99)"]
     with tempfile.TemporaryFile() as sent, subprocess.Popen(command) as process:
         begin = time.monotonic()
-        assert "time for all" in separate_process._ending(process, sent, 60, begin + 0.1)
+        assert "limit for all" in separate_process._ending(process, sent, 60, begin + 0.1)
         process.kill()
     assert time.monotonic() - begin < 20
     monkeypatch.setattr(separate_process, "_run", lambda *given: pytest.fail("too late"))

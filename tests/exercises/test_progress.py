@@ -169,4 +169,4 @@ def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):
         assert cli.main(["progress", *arguments]) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1 and err.startswith("course progress: ")
-        assert f"no my_lib in {named}" in err and "course learn workbook` makes" in err
+        assert f"no my_lib in {named}" in err and "course learn workbook` creates" in err
