@@ -1,4 +1,4 @@
-"""Notice when an attempt calls the function that it should build."""
+"""Detect when an attempt calls the function that it should implement."""
 
 import inspect
 import sys
@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _Listener(TorchFunctionMode):
-    """Record every function of torch that is called."""
+    """Record every torch function that is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,21 +27,21 @@ class _Listener(TorchFunctionMode):
 def watched(
     shortcuts: Mapping[Any, str], definition: object, candidate: object
 ) -> Iterator[Callable]:
-    """Watch which functions run in the block; yield a function that returns a complaint, if any.
+    """Watch which functions the block calls; yield a function that returns a complaint, if any.
 
-    Torch's shortcuts must not be called, and only the course's own code may call its definition.
+    An attempt may call neither torch's shortcuts nor the course's own definition.
     """
-    # by identity: two codes of the same text on the same line are equal
+    # by identity, because code objects with the same text on the same line are equal
     codes = set() if candidate is definition else {id(code) for code in codes_of(definition)}
     used = []
 
     def notice(frame: FrameType, event: str, _: Any) -> None:
-        """Record that the course's own code runs."""
+        """Record a call of the course's own definition."""
         if event == "call" and id(frame.f_code) in codes:
             used.append(frame.f_code)
 
     def verdict() -> str:
-        """Name a forbidden function that was called."""
+        """Return a complaint about a forbidden function that was called, if any."""
         for function, complaint in shortcuts.items():
             if function in listener.heard:
                 return complaint
@@ -58,12 +58,12 @@ def watched(
 
 
 def codes_of(definition: object) -> set[CodeType]:
-    """Return the code of a function, or of every method that a class defines itself."""
+    """Return the code object of a function, or of each method that a class itself defines."""
     return {function.__code__ for function in functions_of(definition)}
 
 
 def functions_of(definition: object) -> list[FunctionType]:
-    """Return a function, or those that a class defines itself, without their wrappers."""
+    """Return a function, or the methods that a class itself defines, without their wrappers."""
     definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]
     functions = (inspect.unwrap(member) for member in members if callable(member))

@@ -1,4 +1,4 @@
-"""List the other tasks: predictions, tests to write, and cases of the clinic."""
+"""List the tasks that are not exercises: predictions, tests to write, and clinic cases."""
 
 from typing import TypeVar
 
@@ -12,15 +12,15 @@ Kind = TypeVar("Kind", Prediction, TestTask, Case)
 
 
 def tasks() -> list[Task]:
-    """Return all tasks in the order of the chapters."""
+    """Return all tasks in chapter order."""
     return sorted((*PREDICTIONS, *TESTS, *CASES), key=lambda task: task.chapter)
 
 
 def find(name: str, kind: type[Kind]) -> Kind:
-    """Return a task by its name.
+    """Return the task with a given name.
 
     Raises:
-        ValueError: If there is none of that name and kind; the message lists similar names.
+        ValueError: If there is no task of that name and kind; the message lists similar names.
     """
     named = {task.name: task for task in tasks() if isinstance(task, kind)}
     return look_up(name, named, "task")

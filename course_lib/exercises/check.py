@@ -32,7 +32,7 @@ UNTRIED = Outcome(error=NotImplementedError())
 
 @usual_settings()
 def examine(name: str, candidate: object) -> Report:
-    """Run all trials of an exercise on an attempt, whose mistakes never raise an exception.
+    """Run all of an exercise's trials on an attempt; mistakes in it never raise an exception.
 
     Raises:
         ValueError: If there is no exercise of that name.
@@ -41,7 +41,7 @@ def examine(name: str, candidate: object) -> Report:
     is_of_kind = inspect.isclass(task.definition) == inspect.isclass(candidate)
     if not callable(candidate) or not is_of_kind:
         return _not_a_candidate(task, candidate)
-    expected_outcomes(name)  # outside of the watch, because this runs the course's own
+    expected_outcomes(name)  # before the watch, because this runs the course's own
     with watched(task.shortcuts, task.definition, candidate) as verdict:
         seen = observations(task, candidate)
         shortcut = verdict()
@@ -63,7 +63,7 @@ def examine(name: str, candidate: object) -> Report:
 
 
 def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
-    """Try an attempt in all trials; layers of one shape are tried in every order if one fails."""
+    """Run all trials on an attempt; if one fails, try other orders of layers of the same shape."""
     tried = adapt(candidate, task.definition)
     seen = [try_out(task.trials[0], tried)]
     with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
@@ -78,11 +78,11 @@ def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]
 def layer_order(
     task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
 ) -> dict[str, str]:
-    """Match each layer of an attempt with the layer of the course that does the same work.
+    """Match each layer of an attempt with the course's layer that does the same job.
 
-    Names decide this where they can. Where they cannot, several layers of one shape may be matched
-    in the wrong order, so the first trial of the core that fails is tried in the other orders.
-    We return the course's name for each layer, or None if the usual order is right.
+    Where names do not decide this, layers of the same shape may be matched in the wrong order, so
+    we repeat the first core trial that fails with the other possible orders. Returns the course's
+    name for each layer, or an empty dict to keep the usual order.
     """
     for place, outcome in enumerate(seen[: task.core_size]):
         if not _agrees(task, place, outcome):
@@ -96,7 +96,7 @@ def layer_order(
 
 
 def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
-    """Find the order of an answer's layers before it is served; usually, only one is possible."""
+    """Find the order of an answer's layers before we serve it; usually, only one is possible."""
     task = exercise(name)
     tried = adapt(answer, task.definition)
     seen = [try_out(task.trials[0], tried)]
@@ -106,7 +106,7 @@ def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
 
 
 def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
-    """Say whether a trial has the expected outcome."""
+    """Return whether a trial has the expected outcome."""
     expected = expected_outcomes(task.name)[place]
     wrong = differences(outcome, expected, task.trials[place].kind, "")
     return outcome.error is None and not any(wrong)
@@ -114,10 +114,10 @@ def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
 
 def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
     """List everything that is wrong, stage by stage, with coarse errors before subtle ones."""
-    single = any(outcome.alone for outcome in seen)  # some trials take it apart as a pair
+    single = any(outcome.alone for outcome in seen)  # some trials unpack it as a pair
 
     def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:
-        """Return the place of a failure; missing arguments and other names come last."""
+        """Return the sort key of a failure; missing arguments and different names come last."""
         beyond, stage = failure.trial >= task.core_size, bisect(task.ends, failure.trial)
         kind, formal = KINDS.index(failure.kind), _is_formal(task, seen, failure)
         misled = single and not seen[failure.trial].alone and failure.kind != "runs"
@@ -127,7 +127,7 @@ def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
 
 
 def _is_formal(task: Exercise, seen: Sequence[Outcome], failure: Failure) -> bool:
-    """Say whether an extra fails only because an argument is missing or a name differs."""
+    """Return whether an extra fails only because an argument is missing or a name differs."""
     missing = isinstance(seen[failure.trial].error, MissingOption)
     return failure.trial >= task.core_size and (missing or failure.kind == "parameters")
 
@@ -138,7 +138,7 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
     for place, (trial, mine, right) in enumerate(trials):
         failures: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
         if mine.error is not None:
-            kind = "runs" if learners_frame(mine.error) else trial.kind  # else: of no use to us
+            kind = "runs" if learners_frame(mine.error) else trial.kind  # else: our code rejects it
             unwritten = isinstance(mine.error, NotImplementedError)
             failures = [Failure(kind, *explain(mine.error), unwritten)]
         for wrong in failures:
@@ -146,13 +146,13 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
 
 
 def _not_a_candidate(task: Exercise, candidate: object) -> Report:
-    """Reject what is not an attempt, such as a class in place of a function."""
+    """Reject an object of the wrong kind, such as a class instead of a function."""
     if candidate is None or candidate is ...:
         return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
     kind = "class" if inspect.isclass(task.definition) else "function"
     hint = f"{task.name} should be a {kind}. Pass the {kind} itself, without calling it."
     description = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
-    return Report(task.name, False, hint=hint, kind="runs", detail=f"what came is {description}")
+    return Report(task.name, False, hint=hint, kind="runs", detail=f"this is {description}")
 
 
 def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
@@ -187,8 +187,8 @@ def _second_problem(
 ) -> Failure | None:
     """Find a failure that cannot have the same cause as the first one.
 
-    That is certain if one tensor comes back in place of a pair, or if the known mistake explains
-    the first failing stage completely and yet does another trial right.
+    We are sure of this if one tensor is returned instead of a pair, or if the known mistake
+    explains the first failing stage completely but passes another trial that the attempt fails.
     """
     first = failures[0]
     end = task.ends[bisect(task.ends, first.trial)]
@@ -204,7 +204,7 @@ def _second_problem(
 
 
 def caught_at(mistake: Mistake) -> tuple[str, str]:
-    """Return the stages that a known mistake fails, and the kind of its first failure."""
+    """Return the stages in which a known mistake is caught, and the kind of its first failure."""
     task = exercise(mistake.exercise)
     seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
     failures = ordered(task, seen)

@@ -1,4 +1,4 @@
-"""A report on an attempt has one verdict, the stages, and at most one hint."""
+"""The report on an attempt, with one verdict, the stages, and at most one hint."""
 
 import html
 import re
@@ -19,7 +19,7 @@ class Stage:
     Args:
         name: Its subject; for an option, the name of the argument.
         core: Whether it belongs to the core.
-        held: Whether the attempt passes all its trials.
+        held: Whether the attempt passes all trials of the stage.
         wrong: Whether a trial fails although no argument is missing.
     """
 
@@ -29,23 +29,23 @@ class Stage:
     wrong: bool = False
 
     def __str__(self) -> str:
-        """Show the stage's name with a sign."""
+        """Return the stage's name after a ✓ or ○."""
         return f"{'✓' if self.held else '○'} {self.name}"
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Describe how an attempt went; a notebook shows it as a box.
+    """Describe how an attempt went; notebooks show the report as a box.
 
     Args:
         name: The exercise.
         passed: Whether the core passes: required arguments, masks, gradients and parameters.
         mistake: Short name of the known mistake that the attempt looks like, if any.
         hint: The first thing that is wrong, or what to do next; empty if everything is right.
-        kind: How it shows, one of ``KINDS``.
+        kind: How the mistake shows; one of ``KINDS``.
         detail: The numbers, names or shapes behind the hint.
         attempted: ``False`` if there is only the stub.
-        stages: The stages, those of the core first; empty if the task has only one.
+        stages: The stages, with those of the core first; empty if the task has only one.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Say whether the extras pass, too."""
+        """Return whether the attempt passes the extras as well."""
         return self.passed and all(stage.held for stage in self.stages)
 
     @property
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def ladder(self) -> str:
-        """Return the stages in one line, the core before the extras."""
+        """Return the stages in one line, with the core before the extras."""
         parts = []
         for label, core in (("core", True), ("extras", False)):
             stages = [str(stage) for stage in self.stages if stage.core is core]
@@ -109,7 +109,7 @@ class Report:
 def rendered(text: str) -> str:
     """Turn Markdown with code, emphasis and formulas into HTML.
 
-    Public issues become links.
+    References to public issues become links.
     """
     parts = re.split(r"\$([^$]+)\$", html.escape(text))  # every second part is a formula
     for place, part in enumerate(parts):

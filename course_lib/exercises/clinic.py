@@ -19,7 +19,7 @@ TRAINED_ONLY = "initial loss"  # the probe for untrained models
 
 
 class PatientChart:
-    """Keep a case's symptom and the probes that were run."""
+    """Store a case's symptom and the results of the probes that were run."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -37,7 +37,7 @@ class PatientChart:
         return len(self.asked)
 
     def probe(self, name: str) -> ProbeResult:
-        """Run a probe from ``PROBES_BY_NAME``, which counts only the first time.
+        """Run a probe from ``PROBES_BY_NAME``; running it again does not add to the score.
 
         Raises:
             ValueError: If there is no such probe; the message lists similar names.
@@ -64,7 +64,7 @@ def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
 
 
 def _changed(wrong: str, right: str) -> str:
-    """Return the functions in source code that differ from the correct ones, without docstrings."""
+    """Return the functions in ``wrong`` that differ from the correct ones, without docstrings."""
     right_functions = {ast.unparse(node) for node in _functions(right)}
     lines = wrong.splitlines()
     shown = []
@@ -78,13 +78,13 @@ def _changed(wrong: str, right: str) -> str:
 
 
 def _functions(text: str) -> list[ast.FunctionDef]:
-    """Return the functions and methods in source code."""
+    """Return the functions and methods in a piece of source code."""
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
 
 
 @cache
 def clinic(name: str) -> PatientChart:
-    """Return the chart of a case, the same one throughout a session.
+    """Return the chart of a case, which stays the same throughout a session.
 
     Raises:
         ValueError: If there is no such case.
@@ -98,14 +98,14 @@ def causes() -> list[str]:
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
-    """Report on a case as far as the answers go: symptom, probes, cause, fixed lines.
+    """Report on the steps of a case that were answered: symptom, probes, cause, fixed lines.
 
     Args:
         name: The case.
-        probes: Names of probes; each one that is run counts.
+        probes: The names of the probes to run; each of them counts.
         cause: One of ``causes()``.
-        fix: One pair ``(old, new)`` of lines in the code that is shown after you name the cause,
-            or a list of such pairs.
+        fix: A pair ``(old, new)`` of lines, or a list of such pairs; the old lines are in the code
+            that is shown after you name the cause.
 
     Raises:
         ValueError: If there is no such case.
@@ -119,7 +119,7 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object =
     right = bool(results) and cause == chart.case.cause
     cured = False
     if unknown:
-        hint = f"There is no probe {unknown[0]!r}; there are {', '.join(PROBES_BY_NAME)}."
+        hint = f"There is no probe {unknown[0]!r}; choose from {', '.join(PROBES_BY_NAME)}."
     elif not wanted:
         hint = f"Choose one or more probes: {', '.join(PROBES_BY_NAME)}."
     elif _is_blank(cause):
@@ -142,12 +142,12 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object =
 
 
 def _is_blank(answer: object) -> bool:
-    """Say whether no answer was given yet."""
+    """Return whether an answer is still missing."""
     return answer is ... or answer is None or answer == ""
 
 
 def _another(chart: PatientChart, cause: object) -> str:
-    """Say what a different cause would mean, and which probe would show it."""
+    """Explain what a wrong cause would mean, and which probe would show it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if not isinstance(cause, str) or cause not in others:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
@@ -161,22 +161,22 @@ def _another(chart: PatientChart, cause: object) -> str:
 
 
 def side_effect(case: Case, patient: Patient) -> str:
-    """Say what is still wrong with a model whose symptom is gone, or return ""."""
+    """Describe what is still wrong with a model whose symptom is gone, or return ""."""
     try:
         if computes_the_same(patient):
             return ""
         known = not case.fresh
-    except RuntimeError:  # a fix may give its own names to new parameters
+    except RuntimeError:  # a fix may add parameters with new names
         known = False
     for name in PROBES_BY_NAME:
         result = try_probe(case, patient, name)
         if not result.passed:
             return f"{name} reports an alarm: {result.hint}"
-    return "with the weights of the healthy model, it computes other logits" if known else ""
+    return "with the weights of the healthy model, it computes different logits" if known else ""
 
 
 def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
-    """Replace lines; return whether the model is healthy now, and a sentence."""
+    """Apply a fix; return whether the model is healthy now, and a sentence about it."""
     lines: list[Line] = []
     pairs = [fix]
     if isinstance(fix, list | tuple) and not any(isinstance(x, str) for x in fix):

@@ -30,8 +30,8 @@ class Case:
 
     Args:
         name: Short name of the symptom.
-        measure: Measures a model, and returns a sentence and whether the symptom is there.
-        probe: The probe that says most about the cause.
+        measure: Measures a model, and returns a sentence and whether it has the symptom.
+        probe: The probe that shows the cause best.
         mistakes: The mistakes in the model; the first one names the cause.
         fresh: Whether the probes get an untrained model.
     """
@@ -52,7 +52,7 @@ class Case:
 
 
 def catalogued(exercise: str, name: str) -> Mistake:
-    """Return a known mistake of an exercise."""
+    """Return one of an exercise's known mistakes by its name."""
     return next(mistake for mistake in known_mistakes(exercise) if mistake.name == name)
 
 

@@ -1,4 +1,4 @@
-"""Measures for the clinic, each of which returns a sentence and whether it shows the symptom."""
+"""The clinic's measurements; each returns a sentence and whether the model has the symptom."""
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,10 @@ SRC, TGT = rows_of(LENGTHS[-1], seed=10**6)  # rows that no model has seen in tr
 
 @torch.no_grad()
 def computes_the_same(patient: Patient) -> bool:
-    """Say whether a model with the healthy model's weights computes and writes the same.
+    """Load the healthy model's weights into a model; return whether both give the same results.
 
     Raises:
-        RuntimeError: If its parameters have other names, so that it cannot load the weights.
+        RuntimeError: If its parameters have different names, so that it cannot load the weights.
     """
     src, wanted = mixed_rows()
     tgt = pad_rows([[BOS, *row, EOS] for row in wanted], PAD)
@@ -41,7 +41,7 @@ def computes_the_same(patient: Patient) -> bool:
 
 
 def loss_and_writing(patient: Patient) -> Measurement:
-    """Train the model, and decode."""
+    """Train the model; measure its final loss and the fraction of correct outputs."""
     model, losses = patient.trained()
     right = patient.fraction_right(model, *mixed_rows())
     sentence = f"the final loss is {losses[-1]:.2f}, and {right:.0%} of the outputs are right"
@@ -55,7 +55,7 @@ def _teacher_forced(model: nn.Module, src: Tensor, tgt: Tensor) -> float:
 
 
 def one_row(patient: Patient) -> Measurement:
-    """Memorize one row."""
+    """Train the model to memorize one row."""
     row = rows_of(LENGTHS[-1], seed=0, rows=1)
     model = patient.fresh()
     losses = patient.fit(model, batch=lambda step: row)
@@ -65,7 +65,7 @@ def one_row(patient: Patient) -> Measurement:
 
 
 def what_the_optimizer_gets(patient: Patient) -> Measurement:
-    """Compare the number of parameters with the correct one."""
+    """Compare the model's number of parameters with the correct number."""
     moved, due = (
         sum(p.numel() for p in model.parameters()) for model in (patient.fresh(), Patient().fresh())
     )
@@ -85,7 +85,7 @@ def alone_and_in_a_batch(patient: Patient) -> Measurement:
 
 @torch.no_grad()
 def both_modes(patient: Patient) -> Measurement:
-    """Compute the loss of the same rows in training mode and in eval mode."""
+    """Compute the loss on the same rows in training mode and in eval mode."""
     model, loss = patient.with_good_weights(), patient.parts.sequence_loss
     losses = [loss(model.train(mode), SRC, TGT).item() for mode in (True, False)]
     sentence = "without dropout, the loss is {:.2f} in training mode and {:.2f} in eval mode"
@@ -113,7 +113,7 @@ def forced_and_free(patient: Patient) -> Measurement:
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model; return the number of its distinct answers, also in words."""
+    """Train the model; return how many different answers it gives, as a number and in words."""
     model, _ = patient.trained()
     count = len(set(map(tuple, patient.write(model, sources))))
     return count, f"{count} different answers" if count > 1 else "one answer"
@@ -154,14 +154,14 @@ def loss_and_one_answer(patient: Patient) -> Measurement:
 
 @torch.no_grad()
 def weights_of_another(patient: Patient) -> Measurement:
-    """Load the weights of a correct model, and compare the logits."""
+    """Load the weights of a correct model, and compare the logits of the two models."""
     there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
     return f"with the same weights, the logits differ from the right ones by {gap:.1f}", gap > 0.01
 
 
 def what_has_moved(patient: Patient) -> Measurement:
-    """Train for a few steps, and compare with the initial weights."""
+    """Train for a few steps, and count the weight tensors that have changed."""
     model = patient.fresh()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     patient.fit(model, steps=10)

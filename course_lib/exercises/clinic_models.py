@@ -15,7 +15,7 @@ from course_lib.probes import ProbedModel, prepare_model
 from course_lib.transformer import TransformerConfig
 
 PAD, BOS, EOS, VOCABULARY = 0, 1, 2, 10  # seven digits, 3 to 9, and the special ids
-LENGTHS = (1, 2, 3)  # digits of a sequence; the task is to write them in reverse
+LENGTHS = (1, 2, 3)  # digits in a sequence; the task is to write them in reverse
 STEPS, ROWS, RATE = 200, 64, 6e-3
 LOSS = ("exercises.clinic_models", "sequence_loss")
 PARTS = (
@@ -38,7 +38,7 @@ def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
 
 
 def fixed(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
-    """Return the text of each wrong definition, with some lines replaced.
+    """Return the source of each wrong definition, with some lines replaced.
 
     Raises:
         ValueError: If no definition contains a line to be replaced.
@@ -72,7 +72,7 @@ def one_length(step: int) -> tuple[Tensor, Tensor]:
 
 
 class Patient:
-    """A model with mistakes in its definitions of ``PARTS``, some of their lines replaced."""
+    """A model built from ``PARTS``, with mistakes in some of them and with some lines replaced."""
 
     def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
         wrong = fixed(mistakes, lines)
@@ -120,7 +120,7 @@ class Patient:
         return losses
 
     def trained(self) -> tuple[nn.Module, list[float]]:
-        """Return the model after training, and its losses; we train each model once."""
+        """Return the trained model and its losses; each model is trained only once."""
         if self.texts not in TRAINED:
             model = self.fresh()
             losses = self.fit(model)
@@ -129,7 +129,7 @@ class Patient:
         return self.fresh(weights).eval(), losses
 
     def with_good_weights(self) -> nn.Module:
-        """Return the model with the weights of a correct model after training."""
+        """Return the model with the weights of a correct, trained model."""
         return self.fresh(Patient().trained()[0].state_dict()).eval()
 
     def write(self, model: nn.Module, src: Tensor) -> list[list[int]]:
@@ -144,7 +144,7 @@ class Patient:
 
 
 def decoder(parts: SimpleNamespace, most: int) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Return a function that decodes sources greedily and writes at most ``most`` tokens."""
+    """Return a function that decodes sources greedily and generates at most ``most`` tokens."""
     ids = {"bos_id": BOS, "eos_id": EOS}
     return partial(parts.greedy_decode, max_new_tokens=most, use_cache=False, **ids)
 

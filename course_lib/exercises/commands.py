@@ -22,13 +22,13 @@ UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands that go with the exercises."""
+    """Add the commands for the exercises to the parser."""
     _add_chapter_commands(commands)
     _add_answer_commands(commands)
 
 
 def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands that write and open chapters."""
+    """Add the commands that write and open chapters."""
     learns = add_command(commands, "learn", learn_command)
     where = f"an existing workbook, or the folder for a new one {USUAL}"
     learns.add_argument("folder", nargs="?", metavar="DIR", help=where)
@@ -54,7 +54,7 @@ def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands that show and check answers."""
+    """Add the commands that show and check answers."""
     shows = add_command(commands, "progress", progress_command)
     shows.add_argument("folder", type=Path, nargs="?", help=f"the workbook {USUAL}")
     shows.add_argument("--all", action="store_true", help="list every exercise")
@@ -81,7 +81,7 @@ def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def learn_command(options: argparse.Namespace) -> int:
-    """Make the workbook or restore what is missing, and open the next chapter."""
+    """Create the workbook or restore its missing files, and open the next chapter."""
     folder, for_jupyterlab = _folder_and_options(options, usual_workbook())
     written, current = restore_workbook(folder)
     if f"{LIBRARY}/__init__.py" in written:
@@ -90,15 +90,15 @@ def learn_command(options: argparse.Namespace) -> int:
         print(f"We restored what was missing: {', '.join(written)}.")
     if not current:
         again = as_typed("workbook", str(folder), "--force")
-        print(f"Another edition of the course wrote {folder}, and we changed none of its files. To")
-        print(f"write its chapters again (we first move the files that you changed): {again}")
+        print(f"A different edition of the course wrote {folder}; we did not change its files.")
+        print(f"To write its chapters again (we first move the files that you changed): {again}")
     first = next_chapter(folder)
     show_places(folder, first, "learn")
     return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
 
 
 def lab_command(options: argparse.Namespace) -> int:
-    """Copy the completed chapters unless they are there, and open the first one."""
+    """Copy any completed chapters that are missing, and open the first chapter."""
     here = Path("notebooks", "00_start_here.ipynb").is_file()
     folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
     first = copy_chapters(folder)
@@ -108,7 +108,7 @@ def lab_command(options: argparse.Namespace) -> int:
 
 
 def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, list[str]]:
-    """Return the folder and the options for JupyterLab; the folder may be missing."""
+    """Return the folder and the options for JupyterLab; the user may omit the folder."""
     if (options.folder or "").startswith("-"):
         return Path(usual), [options.folder, *options.options]
     return Path(options.folder or usual), options.options
@@ -128,7 +128,7 @@ def workbook_command(options: argparse.Namespace) -> int:
 
 
 def progress_command(options: argparse.Namespace) -> int:
-    """Print how much is done, and what comes next."""
+    """Print how much of the course is done, and what comes next."""
     folder = options.folder or Path(usual_workbook())
     found = progress(folder)
     print(paint_signs(found.listing() if options.all else found.bars()))
@@ -174,9 +174,9 @@ def check_command(options: argparse.Namespace) -> int:
 
 
 def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
-    """Describe what the chapter found in the cell that the learner ran last.
+    """Return what the check in the chapter found in the cell that the learner ran last.
 
-    ``my_lib`` keeps only answers that pass.
+    This may be a failed attempt, although ``my_lib`` contains only answers that passed.
     """
     kept = noted(package, name)
     meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}

@@ -10,7 +10,7 @@ from course_lib.command_line import as_typed
 
 COURSE = Path(__file__).resolve().parents[2]
 PYTHON = (3, 11)
-TESTED = {  # the libraries whose versions show in the outputs of the chapters
+TESTED = {  # the libraries whose versions affect the chapters' outputs
     "torch": "2.13",
     "matplotlib": "3.11",
     "ipywidgets": "8.1",
@@ -25,10 +25,10 @@ TESTED = {  # the libraries whose versions show in the outputs of the chapters
 def check_installation() -> str:
     """Check Python and the libraries, and return a sentence if all is well.
 
-    A library whose version is not the tested one gives a warning.
+    Warns about libraries whose versions differ from the tested ones.
 
     Raises:
-        ValueError: If Python is too old, or a library is missing or has an older main version.
+        ValueError: If Python is too old, or a library is missing or has an older major version.
     """
     if sys.version_info < PYTHON:
         raise ValueError(f"the course needs Python 3.11 or newer, not {sys.version}")
@@ -60,5 +60,5 @@ def check_installation() -> str:
 
 
 def _release(text: str) -> list[int]:
-    """Return the first two numbers of a version."""
+    """Return a version's first two numbers."""
     return [int(number) for number in re.findall(r"\d+", text)[:2]]

@@ -12,7 +12,7 @@ from course_lib.exercises.call_tracer import codes_of
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.signature_adapter import MissingOption
 
-ADVICE = {  # what torch or Python says, and what usually caused it
+ADVICE = {  # torch's or Python's message, and its usual cause
     r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair arrived "
     "where one tensor is needed, because attention returns (output, weights)",
     r"'float' object is not callable": "A probability is called like a layer. Pass it to F.dropout",
@@ -28,7 +28,7 @@ ADVICE = {  # what torch or Python says, and what usually caused it
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """Turn an exception into a sentence; add the learner's line and the shapes around it."""
+    """Return a sentence about an exception, and the learner's line with the shapes around it."""
     if isinstance(error, NotImplementedError):
         frame = list(traceback.walk_tb(error.__traceback__))[-1][0]
         return f"{frame.f_code.co_qualname} is not written yet.", ""
@@ -51,7 +51,7 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 
 def wrote_above(error: NotImplementedError) -> bool:
-    """Say whether there is code above the ``raise`` in its function: the learner's own."""
+    """Return whether the learner wrote code above the ``raise`` in its function."""
     last = list(traceback.walk_tb(error.__traceback__))[-1]
     code = last[0].f_code
     lines = {line for _, _, line in code.co_lines() if line and line > code.co_firstlineno}
@@ -59,7 +59,7 @@ def wrote_above(error: NotImplementedError) -> bool:
 
 
 def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
-    """Find the deepest line of the traceback that is not in torch or in the course."""
+    """Find the deepest frame of the traceback that is in neither torch nor the course."""
     frames = [
         (frame, number)
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -90,6 +90,6 @@ def from_outside(candidate: object) -> str:
 
 
 def text_of(candidate: object) -> str:
-    """Return the text of the cell or file that contains an attempt, or nothing."""
+    """Return the text of the cell or file that contains an attempt, or "" if there is none."""
     codes = codes_of(candidate)
     return "".join(linecache.getlines(next(iter(codes)).co_filename)) if codes else ""

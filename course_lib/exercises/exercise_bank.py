@@ -23,20 +23,20 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True)
 class Exercise:
-    """Describe how one definition is checked.
+    """Describe how the answer to one exercise is checked.
 
     Args:
         name: The exported definition.
         module: The module that exports it.
         minutes: How long a first-time learner needs.
-        core: What every correct answer must do, by the names of its stages: required arguments and
+        core: The trials that every correct answer must pass, by stage: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
         hints: Hints for the learner; each says more than the one before.
-        shortcuts: Functions of torch that already are the solution, and what to say about each.
-        extras: Other options, corner cases and devices, by the names of their stages.
-        methods: Of a class, the methods that the learner writes; all of them if empty.
-        unnamed: An edit of the course's definition that no known mistake matches, so that the
-            tests see what a check says when it has no name for a mistake.
+        shortcuts: Torch functions that would be the whole solution, and a complaint about each.
+        extras: The trials of other options, corner cases and devices, by stage.
+        methods: For a class, the methods that the learner writes; all of them if empty.
+        unnamed: An edit to the course's definition that matches no known mistake; it lets the
+            tests see what a check says about a mistake that has no name.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Exercise:
 
     @property
     def stubs(self) -> list[str]:
-        """Return what becomes a stub: the definition, or some of its methods."""
+        """Return the names of what becomes a stub: the definition, or some of its methods."""
         return [f"{self.name}.{method}" for method in self.methods] or [self.name]
 
     @property
     def trials(self) -> list[Trial]:
-        """Return all trials in order, those of the core first."""
+        """Return all trials in order, with those of the core first."""
         return [t for steps in (self.core, self.extras) for step in steps.values() for t in step]
 
     @property
@@ -71,11 +71,11 @@ class Exercise:
 
     @property
     def ends(self) -> list[int]:
-        """Return the number of trials up to the end of each stage."""
+        """Return, for each stage, the number of trials up to its end."""
         return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
 
     def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
-        """Return the stages; a trial in ``wrong`` failed although no argument is missing."""
+        """Return the stages; the trials in ``wrong`` failed although no argument is missing."""
         missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
         names = enumerate([*self.core, *self.extras])
         return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
@@ -83,7 +83,7 @@ class Exercise:
 
 @cache
 def chapters() -> dict[str, int]:
-    """Return the number of the chapter that exports each module, in the order of the chapters."""
+    """Map each module to the number of the chapter that exports it, in chapter order."""
     pattern = re.compile(r"File to edit: \S*?(\d\d)_\w+\.ipynb")
     heads = {path.stem: path.read_text("utf-8")[:400] for path in PACKAGE.glob("*.py")}
     numbers = {module: pattern.search(head) for module, head in heads.items()}
@@ -93,40 +93,40 @@ def chapters() -> dict[str, int]:
 
 @cache
 def _catalogue() -> dict[str, Exercise]:
-    """Gather the exercises of all chapters."""
+    """Return the exercises of all chapters by name."""
     rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
     return {task.name: task for room in rooms for task in room.EXERCISES}
 
 
 def _room(module: str) -> ModuleType:
     """Import the bank's exercises for one module of the course."""
-    with usual_settings():  # it computes numbers when it is imported
+    with usual_settings():  # the bank computes numbers when it is imported
         return import_module(f"course_lib.exercises.bank.{module}")
 
 
 def exercises() -> list[str]:
-    """Return the names of all exercises, chapter after chapter."""
+    """Return the names of all exercises in chapter order."""
     return list(_catalogue())
 
 
 def exercise(name: str) -> Exercise:
-    """Return an exercise by its name."""
+    """Return the exercise with a given name."""
     return look_up(name, _catalogue(), "exercise")
 
 
 def known_mistakes(name: str) -> list[Mistake]:
-    """Return the known mistakes of an exercise."""
+    """Return the known mistakes for an exercise."""
     bank = _room(exercise(name).module).MISTAKES
     return [mistake for mistake in bank if mistake.exercise == name]
 
 
 def right_answers(name: str) -> tuple[Any, ...]:
-    """Return the bank's correct answers to an exercise, without the course's own."""
+    """Return the bank's correct answers to an exercise, not including the course's own."""
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 
 def look_up(name: str, entries: Mapping[str, Entry], kind: str) -> Entry:
-    """Return the entry of that name, or raise a ValueError that lists similar names."""
+    """Return the entry with that name, or raise a ValueError that lists similar names."""
     if name in entries:
         return entries[name]
     near = difflib.get_close_matches(str(name), entries, n=3) or entries

@@ -1,4 +1,4 @@
-"""Fill in what a learner has not written with the course's code and the learner's own parts."""
+"""For what is not written yet, provide the course's version, built on the learner's parts."""
 
 import dis
 import inspect
@@ -22,10 +22,10 @@ COURSE = Path(__file__).resolve().parents[1]
 def provide_fallbacks(namespace: dict[str, Any]) -> None:
     """Run the course's module in the learner's module of the same name.
 
-    It imports the learner's modules where the course imports its own, and its functions look names
-    up where the learner's definitions are. So the course's ``Transformer`` has the learner's heads.
-    The ``namespace`` is the ``globals()`` of a module such as ``my_lib.masks``. The learner's
-    definitions below the call replace the course's.
+    It imports the learner's modules instead of the course's, and its functions look up names among
+    the learner's definitions. So the course's ``Transformer`` contains the learner's heads.
+    ``namespace`` is the ``globals()`` of a module such as ``my_lib.masks``; the definitions below
+    the call in that module replace the course's.
     """
     package, _, module = namespace["__name__"].partition(".")
     library = Path(namespace["__file__"]).parents[module.count(".")]
@@ -37,23 +37,23 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
 
 
 def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[..., Any]:
-    """Use an answer instead of the course's definition, except for the stages it missed."""
+    """Use an answer instead of the course's definition, except for the stages that it failed."""
     return serve(answer, exercise(name).definition, missed, order_of(name, answer))
 
 
 def from_course(definition: object) -> bool:
-    """Say whether a function or class was written by the course, wherever it runs."""
+    """Return whether a function or class comes from the course, no matter where it runs."""
     files = map(Path, files_of(definition))
     return any(file.is_relative_to(COURSE) for file in files)
 
 
 def files_of(definition: object) -> list[str]:
-    """Return the files, or cells of a notebook, in which a function or class is written."""
+    """Return the files or notebook cells that contain the code of a function or class."""
     return list(dict.fromkeys(f.__code__.co_filename for f in functions_of(definition)))
 
 
 def parts_of_yours(*things: Callable[..., object]) -> str:
-    """Say which exercises the learner's classes or functions use, and how many are their own."""
+    """Describe which exercises these functions or classes use, and how many are the learner's."""
     yours: dict[str, bool] = {}
     todo, seen = list(things), set()
     while todo:
@@ -73,7 +73,7 @@ def parts_of_yours(*things: Callable[..., object]) -> str:
 
 
 def _used(thing: Any, package: str) -> Iterator[Any]:
-    """Yield the functions and classes of a package that a function or class refers to."""
+    """Yield the package's functions and classes that a function or class refers to."""
     functions = functions_of(thing)
     named = [f.__globals__.get(name) for f in functions for name in _names(f.__code__)]
     for value in [*named, *getattr(thing, "__bases__", ())]:
@@ -83,7 +83,7 @@ def _used(thing: Any, package: str) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a code object reads, including the code objects inside it."""
+    """Yield the global names that a code object and those nested in it read."""
     yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

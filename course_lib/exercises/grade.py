@@ -16,7 +16,7 @@ from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 
 LIMIT = 60  # seconds
-NO_LEARNER = rf"[._]|{LIBRARY}$|kept-\d+$"  # folders of another kind
+NO_LEARNER = rf"[._]|{LIBRARY}$|kept-\d+$"  # folders that are not learners'
 FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\t\r＝＋－＠])')  # in some countries ; separates cells
 WARNING = (
     "the learners' code runs on this computer with your files and your network; if you do not "
@@ -43,12 +43,12 @@ def grade(
     limit: float = LIMIT,
     tell: Callable[[str], None] = print,
 ) -> None:
-    """Check what learners wrote, write ``grades.csv`` after each learner, and report the counts.
+    """Check learners' answers, update ``grades.csv`` after each learner, and report the counts.
 
     The folder is a workbook, the ``my_lib`` in it, or a folder of learners' folders; we do not
-    change it. The table goes to the folder ``out``, or else to the current folder. A module may
+    change it. The table goes into the folder ``out``, or else into the current folder. A module may
     take ``limit`` seconds. We call ``tell`` with each line for the teacher.
-    Raises ValueError if there is nothing to grade, or the table must not be written there.
+    Raises ValueError if there is nothing to grade, or if the table must not be written there.
     """
     packages = learners(folder)
     homes = [package.parent for package in packages.values() if package]
@@ -88,7 +88,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
         if place and place.is_relative_to(root) and not place.is_relative_to(root / name):
             packages[name] = None  # a link leads to a classmate's
     own = package_of(folder)
-    if own is not None:  # a workbook, whose other folders hold no package; or a class with its own
+    if own is not None:  # a workbook without other packages, or a class with its own package
         others = {name: place for name, place in packages.items() if place}
         return {"." if others else own.parent.name: own, **others}
     if not any(packages.values()):
@@ -97,7 +97,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
 
 
 def package_of(folder: Path) -> Path | None:
-    """Return the learner's package in a folder, or the folder itself; a link inside is ignored."""
+    """Return a folder's ``my_lib``, unless it is a link, or the folder if it is a ``my_lib``."""
     place = folder.resolve()
     inside = place / LIBRARY
     if inside.is_dir() and not inside.is_symlink():
@@ -106,7 +106,7 @@ def package_of(folder: Path) -> Path | None:
 
 
 def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
-    """Return a learner's rows in the order of the chapters, whatever the learner's code does."""
+    """Return a learner's rows in chapter order, no matter what their code does."""
     asked = {m: list(names) for m, names in groupby(exercises(), lambda n: exercise(n).module)}
     hint, kind = f"there is no {LIBRARY}, or it is a link", None
     reports = {}
@@ -126,12 +126,12 @@ def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, such as line breaks, by their codes."""
+    """Replace control characters, such as line breaks, with escape sequences."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Write the rows as CSV for spreadsheets; ``'`` before a formula keeps it from being run."""
+    """Format the rows as CSV for spreadsheets; a ``'`` before a formula keeps it from running."""
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(Row._fields)
@@ -140,7 +140,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """List the folders in a folder that may be learners'; none if we may not read it."""
+    """List the subfolders that may be learners'; there are none if we cannot read the folder."""
     try:
         folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
     except OSError:

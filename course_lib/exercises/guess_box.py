@@ -25,7 +25,7 @@ class GuessBox(widgets.VBox):
         choices: Answers to choose from; if there are none, the reader types one.
         explain: Returns the explanation; called only after an answer.
         keep: Called with each new answer.
-        kept: An earlier answer, which is shown at once; empty if there is none.
+        kept: An earlier answer, which is shown from the start; empty if there is none.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class GuessBox(widgets.VBox):
             self.show_explanation(kept)
 
     def ask(self) -> None:
-        """Show the input field, and no explanation."""
+        """Show the input field, and hide the explanation."""
         self.entered, self.text.value = False, ""
         self.message.value = self.explanation.value = ""
         self._swap(self.entry, self.again)
@@ -83,7 +83,7 @@ class GuessBox(widgets.VBox):
         box = widgets.Text(
             description="Your guess:",
             placeholder="or: I don't know",
-            continuous_update=False,  # Enter sends all of it, also if the reader types fast
+            continuous_update=False,  # Enter sends the whole text, even if the reader types fast
             style={"description_width": "initial"},
             layout=widgets.Layout(width="420px", max_width="100%"),
         )
@@ -92,7 +92,7 @@ class GuessBox(widgets.VBox):
         return box
 
     def _button(self, label: str, act: Callable[[], None]) -> widgets.Button:
-        """Return a button that is as wide as its label, and calls a function when it is pressed."""
+        """Return a button that is as wide as its label and calls a function when it is pressed."""
         layout = widgets.Layout(width="auto", align_self="flex-start")
         button = widgets.Button(description=label, layout=layout)
         button.on_click(lambda _: act())
@@ -103,13 +103,13 @@ class GuessBox(widgets.VBox):
         return self._button(choice, lambda: self.answer(choice))
 
     def _press_key(self, widget: Any, content: dict[str, Any], buffers: Any) -> None:
-        """Accept what is typed when the reader presses Enter."""
+        """Accept the typed text when the reader presses Enter."""
         if content.get("event") == "submit":
             self.entered = True
             self.answer(self.text.value)
 
     def _receive(self, change: Any) -> None:
-        """Accept what was typed before Enter; the browser sends it after the key."""
+        """Accept the text that was typed before Enter; the browser sends it after the key press."""
         if self.entered and change["new"]:
             self.answer(change["new"])
 
@@ -118,7 +118,7 @@ class GuessBox(widgets.VBox):
         shown.layout.display, hidden.layout.display = "flex", "none"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """Add the question for pages without a kernel."""
+        """Add the question as HTML and as text, for pages without a kernel."""
         live = super()._repr_mimebundle_(**kwargs)
         page = f'<div class="guess">{self.asked}<p><em>{RERUN}</em></p></div>'
         return live | {"text/html": page, "text/plain": f"Guess: {self.question}"}

@@ -31,7 +31,7 @@ class AnsweredGuess:
         return "\n".join([f"Guess: {self.question}", *choices, f"Answer: {self.explanation}"])
 
     def _repr_html_(self) -> str:
-        """Show the question, and the answer after a click."""
+        """Show the question, and reveal the answer after a click."""
         choices = f"<p>{rendered(' · '.join(self.choices))}</p>" if self.choices else ""
         return (
             f'<div class="guess"><p><strong>Guess:</strong> {rendered(self.question)}</p>{choices}'
@@ -56,7 +56,7 @@ def guess(
     """
     if explanation is not None:
         return AnsweredGuess(question, explanation, tuple(choices or ()))
-    from course_lib.exercises.guess_box import GuessBox  # widgets take time to import
+    from course_lib.exercises.guess_box import GuessBox  # widgets are slow to import
 
     package = Path(LIBRARY)
     kept = GUESSES.read(package).get(question, "") if package.is_dir() else ""
@@ -70,7 +70,7 @@ def guess(
 
 
 def keep(question: str, answer: str) -> None:
-    """Keep the latest answer to a question if the current folder has a ``my_lib``."""
+    """Store the latest answer to a question if the current folder has a ``my_lib``."""
 
     def add(entries: dict[str, Any]) -> bool:
         """Replace an earlier answer."""

@@ -1,7 +1,7 @@
-"""Tensors and numbers as JSON, which cannot contain code and is limited in size.
+"""Serialize tensors and numbers as JSON, which cannot contain code, and limit its size.
 
 ``torch.load(weights_only=True)`` runs no code either, but a file of 2 KB can hold a tensor of 2**40
-numbers that share one place in memory, or nested lists that are all the same list.
+numbers that share the same memory, or nested lists that are all the same list.
 """
 
 import base64
@@ -17,19 +17,19 @@ MOST_PARTS = 50_000  # commas and brackets: each number, list and pair needs one
 
 
 def to_json(value: object) -> bytes:
-    """Write tensors, dtypes, numbers, strings and collections of them in one line."""
+    """Serialize tensors, dtypes, numbers, strings and collections of them as one line of JSON."""
     return json.dumps(_packed(value)).encode()
 
 
 def from_json(line: bytes) -> Any:
-    """Read what ``to_json`` wrote, or raise ValueError if it is too large to be an answer."""
+    """Parse a line from ``to_json``; raise ValueError if it is too large to be an answer."""
     if len(line) > MOST_BYTES or sum(map(line.count, (b",", b"[", b"{"))) > MOST_PARTS:
-        raise ValueError("there is too much to read")
+        raise ValueError("this is too large to be an answer")
     return json.loads(line, object_hook=_unpacked)
 
 
 def _packed(value: object) -> Any:
-    """Convert types that JSON lacks; an unknown type becomes its name."""
+    """Convert types that JSON lacks; an object of an unknown type becomes its type name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):

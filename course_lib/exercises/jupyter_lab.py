@@ -29,7 +29,7 @@ def show_places(folder: Path, first: Path, again: str) -> None:
 
 
 def next_chapter(workbook: Path) -> Path:
-    """Return the chapter of the first exercise that is not done; the last one if all are done."""
+    """Return the chapter with the first unfinished exercise, or the last one if all are done."""
     item = progress(workbook).next_item
     chapters = sorted(workbook.glob("[0-9][0-9]_*.ipynb"))
     open_ones = (path for path in chapters if item and int(path.name[:2]) >= item.chapter)
@@ -37,17 +37,17 @@ def next_chapter(workbook: Path) -> Path:
 
 
 def open_in_jupyterlab(root: Path, first: Path, options: Sequence[str]) -> int:
-    """Open a file in JupyterLab, which shows the folder ``root``; return its exit code.
+    """Open a file in JupyterLab, which shows the folder ``root``; return JupyterLab's exit code.
 
     A terminal in JupyterLab starts in this folder, and finds this environment's programs first.
     """
     if find_spec("jupyterlab") is None:
         install = as_typed("install", "jupyterlab", "ipykernel", program="pip")
         raise ValueError(f"JupyterLab is not installed; run `{install}`")
-    page = quote(first.relative_to(root).as_posix())  # this is in the address that it prints, too
+    page = quote(first.relative_to(root).as_posix())  # JupyterLab also prints this in its address
     added = [f"--ServerApp.root_dir={root.resolve()}", f"--LabApp.default_url=/lab/tree/{page}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and ALLOW_ROOT not in options:
-        print(f"You are the user root, so we start JupyterLab with {ALLOW_ROOT}.")
+        print(f"You are running as root, so we start JupyterLab with {ALLOW_ROOT}.")
         added.append(ALLOW_ROOT)
     print("To stop JupyterLab, save your work and press Ctrl-C twice in this terminal.", flush=True)
     command = [sys.executable, "-m", "jupyterlab", *added, *options]

@@ -18,12 +18,12 @@ PATIENCE = 10  # seconds to wait for another chapter
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A file in the learner's package that keeps entries by name.
+    """A JSON file in the learner's package that stores entries by name.
 
     Args:
         name: The name of the file.
-        content: What a message calls the content, such as ``"your progress"``.
-        is_valid: Says whether an entry is one of ours; it may also raise an exception.
+        content: What messages call the content, such as ``"your progress"``.
+        is_valid: Returns whether an entry has our format; it may also raise an exception.
     """
 
     name: str
@@ -46,7 +46,7 @@ class KeptFile:
     def change(self, package: Path, add: Callable[[dict[str, Any]], bool]) -> None:
         """Let a function change the entries, and write them if it returns ``True``.
 
-        Several chapters can do this at the same time. If it fails, we print a message.
+        Several chapters can do this at the same time. If writing fails, we print a message.
         """
         try:
             with FileLock(package / LOCK, timeout=PATIENCE):
@@ -55,4 +55,4 @@ class KeptFile:
                     text = json.dumps(entries, indent=1, sort_keys=True)
                     write_whole(package / self.name, f"{text}\n")
         except (OSError, NotImplementedError) as error:  # the latter: no locks on this disk
-            print(f"{self.content} could not be kept: {error}", file=sys.stderr)
+            print(f"{self.content} could not be saved: {error}", file=sys.stderr)

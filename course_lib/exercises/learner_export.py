@@ -1,4 +1,4 @@
-"""Write the notebook's cells that passed to the learner's library ``my_lib``."""
+"""Update the learner's library ``my_lib`` with the notebook cells that passed."""
 
 import ast
 import importlib.util
@@ -25,7 +25,7 @@ from course_lib.exercises.learner_package import (
 from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 from course_lib.exercises.stubs import exported, without
 
-LIMIT = 60  # seconds for the file in a process of its own
+LIMIT = 60  # seconds for the file in a separate process
 ASKED = {"attempt", "check", "export_mine"}
 UNTRIED = "no exercise was tried since the kernel started; run your cells, then this one again"
 NOTHING = "none of your answers has passed yet"
@@ -41,11 +41,11 @@ ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 @dataclass(frozen=True, repr=False)
 class Export:
-    """Show which definitions of a chapter are the learner's now."""
+    """Show which of a chapter's definitions are now the learner's."""
 
     file: str = ""
     yours: dict[str, str] = field(default_factory=dict)  # a remark on each, or nothing
-    course: dict[str, str] = field(default_factory=dict)  # and why
+    course: dict[str, str] = field(default_factory=dict)  # the reason for each
     back: Collection[str] = ()  # those that the learner gave back to the course
     problem: str = ""  # why nothing was written
 
@@ -62,13 +62,13 @@ class Export:
 
 
 def export_mine(*, without: str | Collection[str] = ()) -> Export:
-    """Write the cells that passed since the kernel started to the chapter's module of ``my_lib``.
+    """Update the chapter's module in ``my_lib`` with cells that passed since the kernel started.
 
-    Answers from earlier sessions stay in the module. We first try the new file in a process of
-    its own, where the names of the other cells are missing.
+    Answers from earlier sessions stay in the module. We first run the new file in a separate
+    process, where the names from the other cells are missing.
 
     Args:
-        without: An exercise, or several, for which you want the course's definition back.
+        without: One or more exercises for which you want the course's definition back.
 
     Raises:
         ValueError: If there is no exercise of that name.
@@ -79,7 +79,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
 
 
 def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
-    """Write the answers that passed to the learner's package, except for the names in ``back``."""
+    """Update the learner's package with the answers that passed, except for those in ``back``."""
     modules = {exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
     if not modules:
         return Export(problem=UNTRIED)
@@ -102,7 +102,7 @@ def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = (
 def _planned(
     package: Path, module: str, notebook: Mapping[str, Any], back: Collection[str]
 ) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Return a module's new text, and remarks on the learner's definitions and on the others.
+    """Return a module's new text, and remarks on the learner's definitions and the course's.
 
     Raises:
         ValueError: If the file was changed by hand, or does not run.
@@ -127,7 +127,7 @@ def _planned(
 def _not_to_be_taken(
     names: Collection[str], notebook: Mapping[str, Any], package: Path
 ) -> dict[str, str]:
-    """Find answers that passed but were replaced in the notebook, or have the wrong name."""
+    """Find answers that passed but were then replaced in the notebook or have the wrong name."""
     reasons = {}
     for name in names:
         last = PASSED[name].result if name in PASSED else None
@@ -152,7 +152,7 @@ def _cell(name: str) -> str:
 
 
 def _asks(node: ast.stmt) -> bool:
-    """Say whether a statement calls ``attempt`` or the like, with or without ``NAME =``."""
+    """Return whether a statement calls ``attempt`` or the like, with or without ``NAME =``."""
     call = getattr(node, "value", None)
     return isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in ASKED
 
@@ -162,10 +162,10 @@ def _settled(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Choose the cells that pass together in one file, and say what is wrong with the others.
 
-    The old cell, if there is one, takes the place of a cell that does not pass.
+    A cell that does not pass is replaced with its old version, if there is one.
 
     Raises:
-        ValueError: If the file does not run, and none of its cells is the reason.
+        ValueError: If the file does not run, and none of its cells is to blame.
     """
     chosen = dict(chosen)
     flaws: dict[str, str] = {}
@@ -176,13 +176,13 @@ def _settled(
         failing = {name: report.hint for name, report in reports.items() if not report.passed}
         if not failing:
             break
-        if all(state_of(report) == BROKEN for report in reports.values()):  # by one cell
+        if all(state_of(report) == BROKEN for report in reports.values()):  # one cell is to blame
             line = re.search(rf"{module}\.py, line (\d+): ", " ".join(failing.values()))
             above = text.split("\n")[: int(line[1])] if line else []
             owner = list(cells_in("\n".join(above)))[-1:]
             if not owner:
                 hint = next(iter(failing.values()))
-                raise ValueError(f"{module}.py does not run in a process of its own: {hint}")
+                raise ValueError(f"{module}.py does not run in a separate process: {hint}")
             failing = {name: failing[name] for name in owner}
         for name, hint in failing.items():
             flaws.setdefault(name, ALONE.format(hint))
@@ -193,10 +193,10 @@ def _settled(
 
 
 def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """Put cells in the order of the chapter, without definitions that come from other cells."""
+    """Put cells in chapter order, without definitions that other cells provide."""
 
     def own(cell: str) -> str:
-        """Leave out the definitions of the other chosen cells."""
+        """Leave out the definitions that other chosen cells provide."""
         others = {name for name in names if chosen.get(name) != cell}
         return without(cell, lambda node: not others.isdisjoint(exported(ast.unparse(node))))
 
@@ -204,7 +204,7 @@ def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str
 
 
 def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why: str) -> str:
-    """Say which of the learner's answers was taken, if it is not the last."""
+    """Say which of the learner's answers was used, if it is not the latest."""
     if why:
         return f"an earlier one that passed; your last one: {why}"
     core = "its core; what it lacks runs the course's" if "what it lacks" in chosen[name] else ""
@@ -217,5 +217,5 @@ def _forget(path: Path) -> None:
     for name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
         del sys.modules[name]
     compiled = Path(importlib.util.cache_from_source(str(path)))
-    compiled.unlink(missing_ok=True)  # it can look up to date, as it keeps whole seconds only
+    compiled.unlink(missing_ok=True)  # it can look up to date, because it stores only whole seconds
     importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""Write and read the modules of the learner's library ``my_lib``, and notice manual changes."""
+"""Write and read the modules of the learner's library ``my_lib``, and detect manual changes."""
 
 import hashlib
 import re
@@ -31,7 +31,7 @@ CHANGED = (
 
 
 def module_text(module: str, cells: Mapping[str, str] | None = None) -> str:
-    """Write a module of the learner's library from the cells; names may share a cell."""
+    """Return the text of a module of the learner's library; several names may share a cell."""
     together: dict[str, list[str]] = {}
     for name, cell in (cells or {}).items():
         together.setdefault(cell.strip("\n"), []).append(name)
@@ -48,17 +48,17 @@ def cells_in(text: str) -> dict[str, str]:
 
 
 def changed_by_hand(text: str) -> bool:
-    """Say whether a module differs from what ``module_text`` wrote."""
+    """Return whether a module differs from what ``module_text`` wrote."""
     seal = re.search(rf"^{re.escape(SEAL)}(\w+)\n", text, re.M)
     return seal is None or seal[1] != _digest(text.replace(seal[0], "", 1))
 
 
 def find_library(folder: Path) -> Path:
-    """Return the ``my_lib`` in a folder, or the folder if it is one; else raise ValueError."""
+    """Return a folder's ``my_lib``, or the folder if it is one; otherwise raise ValueError."""
     package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
     if not package.is_dir():
         make = as_typed("learn", "workbook")
-        raise ValueError(f"there is no {LIBRARY} in {folder}; `{make}` makes a workbook")
+        raise ValueError(f"there is no {LIBRARY} in {folder}; `{make}` creates a workbook")
     return package
 
 

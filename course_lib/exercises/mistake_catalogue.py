@@ -24,8 +24,8 @@ class Mistake:
         exercise: The definition that contains the mistake.
         module: The module of that definition.
         name: Short name, ``words_with_underscores``.
-        sentence: Completes "This is what you get when …"; no full stop.
-        edits: Pairs: a passage of the correct source, and what replaces it.
+        sentence: Completes "This is what you get when …", without a period.
+        edits: Pairs of a passage in the correct source and its replacement.
         seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
         pattern: A pattern in the source of an attempt that tells this mistake from others that
             give the same numbers; empty if the numbers suffice.
@@ -51,7 +51,7 @@ class Mistake:
 
     @cached_property
     def implementation(self) -> Callable[..., Any]:
-        """Return the wrong function or class."""
+        """Return the function or class that contains the mistake."""
         return define(self.source, self.module, self.exercise, f"<{self.exercise}: {self.name}>")
 
 
@@ -62,7 +62,7 @@ def course_definition(module: str, name: str) -> Callable[..., Any]:
 
 @cache
 def course_source(module: str, name: str) -> str:
-    """Return the source of the course's own definition, which takes a while to look up."""
+    """Return the source of the course's own definition; looking it up takes a while."""
     return inspect.getsource(course_definition(module, name))
 
 
@@ -71,7 +71,7 @@ def define(
 ) -> Callable[..., Any]:
     """Run the source of a definition in its module's namespace, and return what it defines.
 
-    Tracebacks call the source ``file``. Names in ``beside`` replace those of the module.
+    Tracebacks show ``file`` as its file name. Names in ``beside`` replace those of the module.
     """
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))
@@ -81,10 +81,10 @@ def define(
 
 
 def mistakes_of(module: str, exercise: str) -> Callable[..., Mistake]:
-    """Return a function that describes the mistakes of one exercise."""
+    """Return a function that describes the mistakes for one exercise."""
 
     def mistake(text: str, *edits: tuple[str, str], seen: str = "", pattern: str = "") -> Mistake:
-        """Describe one mistake by ``"short_name: sentence"`` and the edits that make it."""
+        """Describe one mistake by ``"short_name: sentence"`` and the edits that produce it."""
         name, _, sentence = text.partition(": ")
         if not name.isidentifier() or not sentence:
             raise ValueError(f"write 'short_name: what the code does', got {text!r}")
@@ -94,7 +94,7 @@ def mistakes_of(module: str, exercise: str) -> Callable[..., Mistake]:
 
 
 def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mistake, ...]:
-    """Make a mistake for each case: an argument's name, then the edits that ignore it."""
+    """Make a mistake for each case: an argument's name, then the edits that make it unused."""
     return tuple(
         make(f"{name}_ignored: `{name}` is accepted but never used", *edits)
         for name, *edits in cases

@@ -19,7 +19,7 @@ FULL_MATCH = float("inf")
 def find_mistake(
     task: Exercise, candidate: object, seen: Sequence[Outcome], first: Failure
 ) -> Mistake | None:
-    """Find what explains the first failure and as many others as possible.
+    """Find the mistake that explains the first failure and as many others as possible.
 
     A mistake that fits all trials comes first, then one that fits the core, then one that fits the
     stages up to the first that fails, and then two mistakes that fit the core together. The last
@@ -35,7 +35,7 @@ def find_mistake(
     for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
         shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
         whole = [mistake for mistake in shared if shared[mistake] == FULL_MATCH]
-        if whole:  # what the attempt's text says decides between mistakes with the same numbers
+        if whole:  # the attempt's text decides between mistakes that give the same numbers
             text = text_of(candidate)
             matching_text = [m for m in whole if m.pattern and re.search(m.pattern, text, re.M)]
             return [*matching_text, *(m for m in whole if not m.pattern), *whole][0]
@@ -48,13 +48,13 @@ def find_mistake(
 
 
 def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
-    """Say whether an option changes nothing in an attempt, in all trials that set it."""
+    """Return whether an option has no effect on an attempt in all trials that set it."""
     wrong = (n for n in range(len(seen)) if fails(mistake, n))
     return all(alike(seen[n], outcome_of(mistake, n)) for n in wrong)
 
 
 def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
-    """Yield all pairs of the mistakes that fail a trial."""
+    """Yield each pair of the mistakes that fail a trial, as one mistake."""
     failing = [mistake for mistake in known_mistakes(task.name) if fails(mistake, place)]
     for one, other in combinations(failing, 2):
         for first, second in ((one, other), (other, one)):
@@ -76,9 +76,9 @@ def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
 def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     """Count the trials in which an attempt shows the wrong numbers of a known mistake.
 
-    Returns ``FULL_MATCH`` if both agree in every trial of the exercise, and 0 if the mistake is
-    wrong somewhere in another way. If both share no wrong number but only errors, these must be
-    the same word for word.
+    Returns ``FULL_MATCH`` if both agree in every trial, and 0 if the mistake fails a trial in a
+    different way. If they share only errors and no wrong numbers, the messages must be the same
+    word for word.
     """
     task, expected = exercise(mistake.exercise), expected_outcomes(mistake.exercise)
     tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
@@ -100,7 +100,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
 
 
 def fails(mistake: Mistake, place: int) -> bool:
-    """Say whether code with a known mistake fails one trial."""
+    """Return whether code with a known mistake fails one trial."""
     wrong, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
     expected = expected_outcomes(mistake.exercise)[place]
     return wrong.error is not None or any(differences(wrong, expected, trial.kind, ""))
@@ -108,13 +108,13 @@ def fails(mistake: Mistake, place: int) -> bool:
 
 @cache
 def outcome_of(mistake: Mistake, place: int) -> Outcome:
-    """Run one trial on a known mistake, once per process."""
+    """Return the outcome of one trial on a known mistake, which runs once per process."""
     task = exercise(mistake.exercise)
     return try_out(task.trials[place], adapt(mistake.implementation, task.definition))
 
 
 @cache
 def expected_outcomes(name: str) -> list[Outcome]:
-    """Run the trials on the course's own definition, once per process."""
+    """Return the outcomes of the course's own definition; its trials run once per process."""
     task = exercise(name)
     return [try_out(trial, adapt(task.definition, task.definition)) for trial in task.trials]

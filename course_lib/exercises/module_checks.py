@@ -1,4 +1,4 @@
-"""Trials for the layers of several chapters."""
+"""Trials for layers from several chapters."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,25 +18,25 @@ TORCH_ATTENTION = {  # what the exercises from the encoder layer on must not cal
 
 
 def loudness(matrix: Tensor) -> float:
-    """Return an embedding's standard deviation times √d_model, to one digit."""
+    """Return an embedding's standard deviation times √d_model, to one decimal place."""
     return round(float(matrix.detach().std()) * math.sqrt(matrix.size(1)), 1)
 
 
 def glorot_ratio(matrix: Tensor) -> float:
-    """Return the largest entry divided by Glorot and Bengio's bound, to one digit."""
+    """Return the largest entry divided by Glorot and Bengio's bound, to one decimal place."""
     return round(float(matrix.detach().abs().max()) / math.sqrt(6 / sum(matrix.shape)), 1)
 
 
 def rounded(x: Tensor) -> str:
-    """List the distinct numbers in a tensor, rounded, if there are at most three."""
+    """List a tensor's distinct numbers to two decimal places, if there are at most three."""
     numbers = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
     return " or ".join(f"{value:g}" for value in numbers) if len(numbers) < 4 else "many numbers"
 
 
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
-    """List what dropout makes of a constant tensor, and the axes along which it drops whole rows.
+    """List what dropout makes of a constant tensor, and the axes along which it drops all or none.
 
-    ``axes`` says what each axis of ``x`` counts.
+    ``axes`` names what each axis of ``x`` counts.
     """
     gone = x.abs() < 1e-2
     firsts = [gone.narrow(axis, 0, 1).expand_as(gone) for axis in range(gone.dim())]
@@ -66,7 +66,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Report whether a change after the *first* positions changes the outputs before it."""
+    """Return whether a change after the first *first* positions changes the outputs before it."""
     effects = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
@@ -87,7 +87,7 @@ def added_in_training(
     bias: float = 0.0,
     **rates: float,
 ) -> dict[str, str]:
-    """Make one sub-layer of a pre-norm layer return 2 everywhere; list what training adds to x."""
+    """Make one sub-layer of a pre-norm layer return 2 everywhere; list what is added to x."""
     width = inputs[0].size(-1)
     layer = candidate(d_model=width, num_heads=H, d_ff=width, norm_first=True, **rates).train()
     ends = ("linear1.bias", "linear2.weight", "linear2.bias", "w_v.bias", "w_o.weight", "w_o.bias")
@@ -104,7 +104,7 @@ def added_in_training(
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Return the trials of a layer's three dropouts; *speakers* are its sub-layers' attributes."""
+    """Return trials for a layer's three dropouts; *speakers* names its sub-layers' attributes."""
     vectors = [x for x in inputs.values() if x.is_floating_point()]
     outer = module_trial(
         "dropout=1.0 in training",
@@ -139,7 +139,7 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
 
 def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Require that the two inner dropouts are applied to attention weights and to features."""
+    """Check that the two inner dropouts are applied to attention weights and to features."""
     alone = [x[:, :1].repeat(16, 1, 1) for x in inputs]  # a single key: its weight is 1
 
     @as_trial(
@@ -160,11 +160,11 @@ def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
 
 def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
-    """Return the embedded tokens: the first floating-point input of a part with parameters."""
+    """Return the embedded tokens: the first floating-point input to a part that has parameters."""
     read: list[Tensor] = []
 
     def note(module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Keep the first input of floating-point numbers."""
+        """Record a floating-point input to a part that has parameters."""
         learns = next(module.parameters(), None) is not None
         if learns and args and isinstance(args[0], Tensor) and args[0].is_floating_point():
             read.append(args[0])
@@ -177,9 +177,9 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 
 
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
-    """Require that dropout drops each number of the embedded tokens independently.
+    """Check that dropout drops each number of the embedded tokens independently.
 
-    The dropout in ``config`` is 0.2; ``calls`` holds the call in which a model reads each side.
+    ``config`` sets dropout to 0.2; ``calls`` holds a call for each side, in which a model reads it.
     """
 
     @as_trial(

@@ -100,7 +100,7 @@ def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, 
 
 
 def _recorded(candidate: Any, returned: list[Any]) -> Any:
-    """Keep what a function or the methods of a class return, and the shapes of parameters."""
+    """Wrap a function or class to record what it returns, and the shapes of its parameters."""
     if inspect.isclass(candidate):
         members = {}
         for name, method in inspect.getmembers(candidate, inspect.isfunction):
@@ -110,7 +110,7 @@ def _recorded(candidate: Any, returned: list[Any]) -> Any:
 
     @wraps(candidate)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the candidate, and keep what it returns."""
+        """Call the candidate, and record what it returns."""
         result = candidate(*args, **kwargs)
         parameters = getattr(args[0], "named_parameters", dict) if args else dict
         shapes = [(name, x.shape) for name, x in parameters()] if result is None else []

@@ -1,4 +1,4 @@
-"""Check answers in a notebook, and keep each result in the reader's progress file."""
+"""Check answers in a notebook, and save each result in the reader's progress file."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from course_lib.exercises.progress import note
 def check(name: str, candidate: object) -> Report:
     """Check an answer to an exercise, and report the first thing that is wrong.
 
-    A mistake in the candidate, a function or a class, never raises an exception.
+    The candidate is a function or a class; mistakes in it never raise an exception.
 
     Raises:
         ValueError: If there is no exercise of that name.
@@ -32,10 +32,10 @@ def check(name: str, candidate: object) -> Report:
 
 
 def predict(name: str, answer: object) -> Report:
-    """Compare a guess, or ``...`` for none yet, with the computed value.
+    """Compare a guess with the computed value; ``...`` means that there is no guess yet.
 
     Raises:
-        ValueError: If there is no task of that name, such as ``"length_of_row_499"``.
+        ValueError: If ``name`` is not the name of a task, such as ``"length_of_row_499"``.
     """
     return note(judge_prediction(find(name, Prediction), answer))
 
@@ -45,7 +45,7 @@ def score_test(name: str, test: Callable[[Any], Any]) -> Report:
 
     Args:
         name: The task, such as ``"test_of_the_past"``.
-        test: A function of one candidate that raises an exception if the candidate is wrong.
+        test: A function that takes a candidate, and raises an exception if it is wrong.
 
     Raises:
         ValueError: If there is no task of that name.

@@ -1,4 +1,4 @@
-"""Turn a completed chapter into the learner's, which has stubs, hints and no outputs."""
+"""Turn a completed chapter into the learner's version, with stubs and hints but no outputs."""
 
 import ast
 import json
@@ -79,11 +79,11 @@ class Chapter:
         return [name for source in marked for name in stubs.exported(source)]
 
     def place(self, text: str) -> int:
-        """Return the index of the first cell that contains certain words, or 0."""
+        """Return the index of the first cell that contains ``text``, or 0."""
         return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
-        """Say whether the cell after an exercise (``#| exercise``) starts with its solution."""
+        """Return whether the cell after an exercise (``#| exercise``) starts with its solution."""
         pair = [source_of(cell) for cell in self.cells[max(place, 0) : place + 2]]
         return len(pair) == 2 and is_marked(pair[0], "exercise") and bool(SOLUTION.match(pair[1]))
 
@@ -95,7 +95,7 @@ class Edition:
     tasks: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
     solutions: bool = True
-    repository: str = ""  # the address of the course's own, if it is known
+    repository: str = ""  # the address of the course's, if it is known
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
         """Return the learner's chapter."""
@@ -106,7 +106,7 @@ class Edition:
         return {**chapter.notebook, "metadata": metadata, "cells": list(self._cells(chapter))}
 
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:
-        """Yield the learner's cells, including those that only the learner needs."""
+        """Yield the learner's cells, including those that only the learner's version has."""
         kinds = [*(cell["cell_type"] for cell in chapter.cells), "markdown"]
         last_import = kinds.index("markdown", chapter.place("#| default_exp")) - 1
         for place, cell in enumerate(chapter.cells):
@@ -130,7 +130,7 @@ class Edition:
                 yield new_cell(NAVIGATION, source_of(cell) + report)
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
-        """Yield a cell that says which parts of the model are the learner's, if one is imported."""
+        """If the cells import a model, yield a cell that shows the learner's parts of it."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
         imports = stubs.from_package(imports, self.modules, LIBRARY)
         lines = map(ast.unparse, ast.parse(imports).body)
@@ -170,7 +170,7 @@ class Edition:
             yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
 
     def _prose(self, cell: Cell, answer: str) -> Iterator[Cell]:
-        """Yield a text cell; if it explains the exercise above, it begins with the answer."""
+        """Yield a text cell; if it explains the exercise above, insert the answer."""
         text = source_of(cell)
         if answer:
             text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
@@ -187,7 +187,7 @@ def source_of(cell: Cell) -> str:
 
 
 def is_marked(source: str, mark: str) -> bool:
-    """Say whether a cell has a directive, such as ``#| export``."""
+    """Return whether a cell has a directive, such as ``#| export``."""
     return re.search(rf"^#\|\s*{mark}\s*$", source, re.M) is not None
 
 
@@ -210,7 +210,7 @@ def folded(title: str, text: str) -> str:
 
 
 def folded_hints(title: str, hints: Sequence[str]) -> str:
-    """Collapse hints, each inside the one before."""
+    """Collapse hints, each inside the previous hint."""
     first, *plainer = hints
     inner = f"\n\n{folded_hints('A plainer hint', plainer)}" if plainer else ""
     return folded(title, first + inner)
@@ -222,7 +222,7 @@ def fenced(source: str) -> str:
 
 
 def fallback_cell(module: str, names: Sequence[str]) -> str:
-    """Return the cell that imports the course's version of every name of a chapter."""
+    """Return the cell that imports the course's version of every name that a chapter exports."""
     listed = ", ".join(names)
     if len(module) + len(listed) > 76:  # the line would have more than 100 characters
         listed = "(\n" + "".join(f"    {name},\n" for name in names) + ")"

@@ -24,14 +24,14 @@ RTOL, ATOL = 1e-3, 1e-4  # float32, and far below what any mistake changes
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold everything that one trial showed.
+    """Hold everything that a trial showed.
 
     Args:
         values: Results by name: tensors, numbers, strings, and dicts and lists of them.
-        gradients: By the name of the input or parameter; ``None`` if there is none.
+        gradients: Gradients by the name of the input or parameter; ``None`` if there is none.
         changed: Names of the inputs that the call changed.
         error: The exception, if there was one.
-        alone: Whether one tensor came back where a pair is expected.
+        alone: Whether a single tensor was returned where a pair is expected.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Failure:
-    """Say what is wrong, how it shows, and with which numbers."""
+    """Describe what is wrong, how it shows, and the numbers behind it."""
 
     kind: str
     sentence: str
@@ -79,9 +79,9 @@ def close(one: object, other: object) -> bool:
 
 
 def alike(mine: Outcome, right: Outcome) -> bool:
-    """Say whether two calls gave the same values, gradients and changes, or both raised an error.
+    """Return whether two calls gave the same values, gradients and changes, or both failed.
 
-    A single tensor in place of a pair is compared with the first of the pair.
+    If ``mine`` has a single tensor instead of a pair, we compare it with the first of the pair.
     """
     if (mine.error is None) != (right.error is None) or mine.changed != right.changed:
         return False
@@ -126,7 +126,7 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
 
 
 def _exchanged(mine: dict, right: dict) -> bool:
-    """Say whether two tensors were returned in the wrong order."""
+    """Return whether two tensors were returned in the wrong order."""
     if len(right) != 2 or mine.keys() != right.keys():
         return False
     shapes, expected = ([getattr(x, "shape", None) for x in y.values()] for y in (mine, right))
@@ -208,7 +208,7 @@ def describe(value: object) -> str:
 
 
 def largest(path: str, mine: Tensor, right: Tensor) -> str:
-    """Point at the entry with the largest error."""
+    """Describe the entry with the largest error."""
     gap = (mine.double() - right.double()).abs().nan_to_num(torch.inf)
     place = torch.unravel_index(gap.argmax(), gap.shape)
     index = ", ".join(str(int(i)) for i in place)

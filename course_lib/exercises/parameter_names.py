@@ -23,7 +23,7 @@ LAYERS = {  # words in the names of layers that have the same shape
     "src_embedding": {"src", "source", "encoder"},
     "tgt_embedding": {"tgt", "trg", "target", "decoder"},
 }
-MOST_ORDERS = 120  # so many ways to match layers of one shape are tried
+MOST_ORDERS = 120  # at most so many ways to match layers of the same shape are tried
 Shapes = Mapping[str, torch.Size]
 
 
@@ -34,10 +34,10 @@ def recognise(
     kwargs: dict,
     order: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """Match parameters that have other names with the course's, so that both names work.
+    """Match parameters that have different names with the course's, so that both names work.
 
     Where names do not decide, ``order`` gives the course's name for each of the learner's layers.
-    Returns the other orders that are possible there.
+    Returns the other possible orders of these layers.
     """
     wanted = _shapes(definition, args, kwargs)
     inner = {
@@ -65,7 +65,7 @@ def recognise(
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
     """Give parameters the course's names: whole layers first, then single parameters.
 
-    A linear layer and a norm have vectors of one width; layer by layer, they are not mixed up.
+    A linear layer and a norm can have equally wide vectors; matching whole layers keeps them apart.
     """
     names: dict[str, str] = {}
     for group in (True, False):
@@ -82,7 +82,7 @@ def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[
 
 
 def _orders(strange: Shapes, missing: Shapes) -> Iterator[dict[str, str]]:
-    """Yield all other ways to match whole layers of one shape, if there are not too many."""
+    """Yield all other ways to match whole layers of the same shape, if there are not too many."""
     ours, courses = _grouped(strange, True), _grouped(missing, True)
     left = [pair for pair in _left(ours, courses, _by_name(ours, courses)) if len(pair[0]) > 1]
     if left and math.prod(math.factorial(len(some)) for some, _ in left) <= MOST_ORDERS:
@@ -105,7 +105,7 @@ def _by_name(ours: Mapping[str, Shapes], courses: Mapping[str, Shapes]) -> dict[
 def _left(
     ours: Mapping[str, Shapes], courses: Mapping[str, Shapes], decided: Mapping[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield, for each shape, the layers on both sides that no name decides, in their order."""
+    """Yield, for each shape, the layers on both sides that names do not match, in order."""
     rest = [layer for layer in courses if layer not in decided.values()]
     while rest:
         same = [layer for layer in rest if _fits(courses[layer], courses[rest[0]])]
@@ -115,12 +115,12 @@ def _left(
 
 
 def _matched_by(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """Match the layers of each pair of lists one by one."""
+    """Match the layers in each pair of lists one by one."""
     return {one: other for ours, courses in pairs for one, other in zip(ours, courses, strict=True)}
 
 
 def _fits(ours: Shapes, courses: Shapes) -> bool:
-    """Say whether two layers have parameters of the same shapes."""
+    """Return whether two layers have parameters of the same shapes."""
     return [*ours.values()] == [*courses.values()]
 
 
@@ -142,7 +142,7 @@ def _ordered(ours: Mapping[str, torch.Size], courses: list[str]) -> list[str]:
 
 
 def _likeness(course: str, other: str) -> int:
-    """Count what two names have in common, in letters and in words."""
+    """Count the parts of the course's name that the other name contains, or has a synonym for."""
     parts = set(re.findall(r"[a-z]+\d*", other.lower()))
     return sum(
         _letters(part) in _letters(other) or bool(parts & LAYERS.get(part, set()))
@@ -154,15 +154,15 @@ _SHAPES: dict[tuple[type[nn.Module], str], Shapes] = {}
 
 
 def _shapes(definition: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
-    """Return the course's names and shapes; computed once for each set of arguments."""
+    """Return the course's names and shapes, which we compute once for each set of arguments."""
     key = definition, repr((args, kwargs))
     if key not in _SHAPES:
         profile = sys.getprofile()
-        sys.setprofile(None)  # that the course's own class runs here is not cheating
+        sys.setprofile(None)  # running the course's own class here is not cheating
         try:
             with torch.random.fork_rng(devices=[]):
                 named = definition(*args, **kwargs).named_parameters(remove_duplicate=False)
-        except Exception:  # a call that the course's class rejects has no names to offer
+        except Exception:  # if the course's class rejects the call, there are no names
             named = iter(())
         finally:
             sys.setprofile(profile)
@@ -171,5 +171,5 @@ def _shapes(definition: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
 
 
 def _letters(name: str) -> str:
-    """Return the letters of a name, without what varies between spellings."""
+    """Return a name in lowercase and without underscores, which vary between spellings."""
     return name.replace("_", "").lower()

@@ -82,12 +82,12 @@ def judge_prediction(task: Prediction, answer: object) -> Report:
 
 
 def _near(guess: Tensor, truth: Tensor, share: float) -> bool:
-    """Say whether a guess is close enough; two decimals always suffice."""
+    """Return whether a guess is close enough; two decimals always suffice."""
     return torch.allclose(guess.double(), truth.double(), rtol=share, atol=0.005)
 
 
 def _show(value: Tensor) -> str:
-    """Write a number, or a list of numbers, with three or four digits."""
+    """Format a number, or a list of numbers, with three or four digits."""
     if value.dim():
         return f"[{', '.join(_show(x) for x in value)}]"
     number = round(value.item(), 4)
@@ -102,10 +102,10 @@ def count(module: nn.Module) -> int:
 def asked(
     chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Make a prediction from a function; its docstring says which number is asked for."""
+    """Make a prediction from a function whose docstring says which number is asked for."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
-        """Take the function's name, and its docstring up to the first colon or period."""
+        """Use the function's name, and its docstring up to the first colon or period."""
         what = re.split("[:.]", str(truth.__doc__).removeprefix("Return "))[0]
         return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
 
@@ -114,14 +114,14 @@ def asked(
 
 @asked(0, ([4.0, 2.0], "Those are the scores of *forty*. The second row of X is *two*."))
 def scores_of_two() -> Tensor:
-    """Return the scores of “two”: with “forty” and with itself."""
+    """Return the scores of “two”: its products with “forty” and with itself."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     return words @ words[1]
 
 
 @asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
-    """Return the output of “two”: among three words."""
+    """Return the output of “two”: attention among three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
@@ -138,7 +138,7 @@ def where_two_ends() -> Tensor:
     minutes=5,
 )
 def weights_of_the_picture() -> Tensor:
-    """Return the weights of the four keys: of the picture that opens chapter 01."""
+    """Return the weights of the four keys: those in the picture that opens chapter 01."""
     query = torch.tensor([[2.0, 1.0]])
     keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
     return scaled_dot_product_attention(query, keys, keys)[1][0]
@@ -152,13 +152,13 @@ def weights_of_the_picture() -> Tensor:
     close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
-    """Return parameters with 16 heads: one attention layer without biases."""
+    """Return parameters with 16 heads: those of one attention layer without biases."""
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
 @asked(3, (512**0.5, "That is the length of 512 ones. Sine² and cosine² add up to 1."))
 def length_of_row_499() -> float:
-    """Return the length of row 499: of the table of positions."""
+    """Return the length of row 499: it is in the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
 
 
@@ -168,13 +168,13 @@ def length_of_row_499() -> float:
     (0.75, "That is the distance to the mean. Divide it by the standard deviation."),
 )
 def largest_after_norm() -> float:
-    """Return the largest number after the norm: of [0, 0, 0, 1]."""
+    """Return the largest number after the norm: the input is [0, 0, 0, 1]."""
     return LayerNorm(4)(torch.tensor([0.0, 0.0, 0.0, 1.0])).max().item()
 
 
 @asked(5, (30, "You left out the biases: 5 in the first layer, 3 in the second."))
 def parameters_of_feed_forward() -> int:
-    """Return the number of parameters: of a small feed-forward layer."""
+    """Return the number of parameters: those of a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
 
 
@@ -185,14 +185,14 @@ def parameters_of_feed_forward() -> int:
     (math.log(10) * 3 / 4, "The model copies three of four digits and guesses only one."),
 )
 def loss_of_a_leak() -> float:
-    """Return the lowest loss of the leaky model: it knows three digits of four."""
+    """Return the lowest loss of the leaky model: it knows three of four digits."""
     logits = torch.cat([1e4 * torch.eye(10)[:3], torch.zeros(1, 10)])
     return label_smoothed_cross_entropy(logits, torch.arange(4), smoothing=0.0).item()
 
 
 @asked(7)
 def distance_without_positions() -> float:
-    """Return the distance between the two outputs: one word alone, and four times in a row."""
+    """Return the distance between the two outputs: for a word alone, and for four copies of it."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
     word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
     with torch.no_grad():
@@ -218,7 +218,7 @@ def parameters_more_in_decoder() -> int:
     close=0.03,
 )
 def parameters_of_the_big_model() -> float:
-    """Return millions of parameters: the paper's big model, built without filling its memory."""
+    """Return millions of parameters: those of the paper's big model, on the meta device."""
     config = TransformerConfig(
         src_vocab_size=37_000, tgt_vocab_size=37_000, d_model=1024, d_ff=4096, num_heads=16
     )
@@ -234,7 +234,7 @@ def parameters_of_the_big_model() -> float:
     minutes=5,
 )
 def ids_of_eleven() -> list[float]:
-    """Return the ids of “eleven”: after the eight merges of the chapter."""
+    """Return the ids of “eleven”: with the chapter's eight merges."""
     counts = {"six": 5, "sixteen": 2, "seven": 4, "seventeen": 3}
     text = "\n".join(word for word, count in counts.items() for _ in range(count))
     return [*map(float, BPETokenizer(train_bpe(text, 8)).encode("eleven"))]
@@ -257,8 +257,8 @@ def batch_by_hand() -> Tensor:
     (100, "That is for ten tokens each time. Our input grows: one token, two, three, …."),
 )
 def tokens_read_for_ten() -> int:
-    """Return tokens read by the decoder: for ten that are written."""
-    model: Any = small_model(max_len=10)  # in the place of a Transformer
+    """Return tokens read by the decoder: the total for generating ten tokens."""
+    model: Any = small_model(max_len=10)  # instead of a Transformer
     read: list[int] = []
     model.tgt_embedding.register_forward_pre_hook(lambda _, args: read.append(args[0].numel()))
     greedy_decode(
@@ -277,7 +277,7 @@ def tokens_read_for_ten() -> int:
     close=0.0,
 )
 def positions_copied() -> int:
-    """Return old positions copied: while 256 tokens come one at a time."""
+    """Return old positions copied: the total if 256 tokens come one at a time."""
     return sum(range(256))
 
 
@@ -287,7 +287,7 @@ def positions_copied() -> int:
     (122_880, "That is the target alone. The cache also keeps the source's keys and values."),
 )
 def numbers_kept() -> int:
-    """Return numbers kept: by six layers that read 20 positions, and 30 of a source."""
+    """Return numbers kept: in the cache of six layers, for 20 target and 30 source positions."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
         cached = CachedDecoderLayer(layer, memory=torch.zeros(1, 30, 512), max_len=20)
@@ -302,7 +302,7 @@ def numbers_kept() -> int:
     (44, "That is every continuation. The best of them are enough."),
 )
 def continuations_of_a_step() -> int:
-    """Return continuations: what a step looks at, for four hypotheses of 11 tokens."""
+    """Return continuations: how many a step keeps, for four hypotheses and 11 possible tokens."""
     scores, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
     return scores.numel()
 
@@ -324,7 +324,7 @@ def clipped_precision() -> float:
     (2 / math.log(2), "Those are bits per *token*. Divide by the bytes of a token."),
 )
 def bits_per_byte() -> float:
-    """Return the bits per byte: a loss of 2 nats per token, and 4 bytes per token."""
+    """Return the bits per byte: the loss is 2 nats per token, and a token has 4 bytes."""
     return 2 / math.log(2) / 4
 
 
@@ -335,7 +335,7 @@ def bits_per_byte() -> float:
     (100 / 3, "That is a percentage. A fraction is between 0 and 1."),
 )
 def padding_of_two_pairs() -> float:
-    """Return the fraction of padding: a short pair in one batch with a long one."""
+    """Return the fraction of padding: a short pair and a long pair form one batch."""
     return padding_fraction([(4, 4), (12, 12)], [[0, 1]])
 
 
@@ -346,7 +346,7 @@ def padding_of_two_pairs() -> float:
     (65.0, "That is e to the power of the loss: the perplexity."),
 )
 def first_loss() -> float:
-    """Return the first loss: 65 characters with the same score."""
+    """Return the first loss: all 65 characters have the same score."""
     return label_smoothed_cross_entropy(torch.zeros(1, 65), torch.tensor([7]), smoothing=0.0).item()
 
 
@@ -360,7 +360,7 @@ def first_loss() -> float:
     minutes=6,
 )
 def parameters_of_gpt2() -> int:
-    """Return parameters of GPT-2 small: built without filling its memory."""
+    """Return parameters of GPT-2 small: we build the model on the meta device."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
 
@@ -411,7 +411,7 @@ def rows_of_k_proj() -> int:
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Return the length: there, the terms with n² are as large as the terms with n."""
+    """Return the length: the one at which the terms with n² are as large as the terms with n."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)
@@ -428,7 +428,7 @@ def length_where_attention_rules() -> float:
     (14e9 / 2**30, "That is in GiB, which have 2^30 bytes. A GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Return GB on each device: a share of the weights, gradients and moments."""
+    """Return GB on each device: its share of the weights, gradients and moments."""
     weight, gradient, moments = 4, 4, 2 * 4
     return 7e9 * (weight + gradient + moments) / 8 / 1e9
 

@@ -87,7 +87,7 @@ def note(report: Report) -> Report:
 
 
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
+    """Return the progress in a workbook, or in the current folder, even if it has no ``my_lib``."""
     library = Path(LIBRARY) if folder is None else find_library(Path(folder))
     entries = PROGRESS.read(library)
     states = {name: str(entry["state"]) for name, entry in entries.items()}
@@ -95,12 +95,12 @@ def progress(folder: Path | str | None = None) -> Progress:
 
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
-    """Return the state and the mistake of an exercise in its chapter; None if it was not tried."""
+    """Return an exercise's state and mistake in its chapter; both are None if it was not tried."""
     return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
 
 
 def items() -> list[Item]:
-    """List every exercise and task, in the order of the chapters."""
+    """List every exercise and task in chapter order."""
     built = [exercise(name) for name in exercises()]
     listed = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
     listed += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
@@ -108,7 +108,7 @@ def items() -> list[Item]:
 
 
 def _add(report: Report, entries: dict[str, Any]) -> bool:
-    """Add a report's state, unless the exercise was correct before; say whether it was added."""
+    """Add a report's state, unless the exercise was correct before; return whether we did."""
     if not report.passed and entries.get(report.name, {}).get("state") == CORRECT:
         return False
     entries[report.name] = {"state": report.state, "mistake": report.mistake}
@@ -116,7 +116,7 @@ def _add(report: Report, entries: dict[str, Any]) -> bool:
 
 
 def _done_and_left(states: Mapping[Item, str]) -> str:
-    """Count the items that are done, and add up the time that the others take."""
+    """Count the items that are done, and add up the time for the others."""
     left = [item.minutes for item, state in states.items() if state != CORRECT]
     hours, minutes = divmod(sum(left), 60)
     done = len(states) - len(left)
@@ -124,7 +124,7 @@ def _done_and_left(states: Mapping[Item, str]) -> str:
 
 
 def _sign(states: Collection[str]) -> str:
-    """Return the sign for a state that sums up several states."""
+    """Return the sign that sums up several states."""
     if {*states} == {CORRECT, UNTOUCHED}:
         return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}

@@ -1,4 +1,4 @@
-"""Public issues: links to those that the course cites, and to a new one about a chapter."""
+"""Links to the public issues that the course cites, and to the form for a new issue."""
 
 import os
 import re
@@ -8,11 +8,11 @@ ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*")
 
 
 def with_links(text: str, link: str = "[{}]({})") -> str:
-    """Turn every cited issue and pull request in a text into a link.
+    """Turn every cited issue and pull request in a string into a link.
 
     Args:
-        text: It may cite ``owner/repository #number``, or several numbers of one repository.
-        link: How a link is written: its words come first, and then its address.
+        text: A string; it cites issues as ``owner/repository #number``, with one or more numbers.
+        link: A format string for a link, filled in with its text and then its address.
 
     Example:
         >>> with_links("see karpathy/nanoGPT #749")
@@ -29,7 +29,7 @@ def _links(link: str, repository: str, kind: str, numbers: str) -> str:
 
 
 def course_repository() -> str:
-    """Return the address of the course's own repository, or nothing if none is set.
+    """Return the address of the course's own repository, or "" if none is set.
 
     Raises:
         ValueError: If the environment variable COURSE_REPOSITORY is not a web address.
@@ -44,11 +44,11 @@ def course_repository() -> str:
 
 
 def report_link(chapter: str, repository: str) -> str:
-    """Return the end of a line with a link to report a mistake in a chapter.
+    """Return a link for reporting a mistake in a chapter, to go at the end of a line.
 
     Args:
         chapter: The name of its file, which starts with its number.
-        repository: The address of the repository; without one, there is no link.
+        repository: The address of the repository; if it is empty, there is no link.
     """
     title = f"Chapter%20{chapter[:2]}%3A%20"
     return repository and f" · [Report a mistake]({repository}/issues/new?title={title})"

@@ -1,4 +1,4 @@
-"""Trials of functions that take plain values and return numbers or lists."""
+"""Trials for functions that take plain values and return numbers or lists."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -15,7 +15,7 @@ def number(answer: object) -> int | float:
     """Return a number of any kind as an int or a float.
 
     Raises:
-        TypeError: If it is not a number.
+        TypeError: If ``answer`` is not a number.
     """
     if isinstance(answer, Tensor) and answer.numel() == 1:
         answer = answer.item()
@@ -36,7 +36,7 @@ def calls(
 ) -> Trial:
     """Call a function with the arguments of several cases, and check that it does not change them.
 
-    ``read`` turns a result and the arguments into what is compared.
+    ``read`` turns a result and the arguments into the value that is compared.
     """
 
     def measure(candidate: Callable[..., Any]) -> Outcome:

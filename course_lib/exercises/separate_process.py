@@ -1,6 +1,6 @@
 """Examine a learner's library in another process, with limits on time and memory.
 
-That process sends the results of the learner's definitions as data. We compare them in this one.
+That process sends the results of the learner's definitions as data; we compare them in ours.
 """
 
 import json
@@ -33,7 +33,7 @@ from course_lib.exercises.signature_adapter import adapt
 from course_lib.exercises.trial import try_out
 
 BROKEN = "did not run"
-LATE = "the time for all exercises is over"
+LATE = "the time limit for all exercises was reached"
 START = 60.0  # seconds that a process may need to import torch
 MEMORY = 8 << 30  # bytes of memory that a process may use
 FILE = 64 << 20  # bytes in a file that it writes
@@ -53,8 +53,8 @@ def examine_apart(
 ) -> dict[str, Report]:
     """Examine a learner's modules in another process, and start a new one after a crash.
 
-    We run a copy of the package, in which ``texts`` replace the modules of these names. A module or
-    an exercise may take ``limit`` seconds, and all of them together ten times as long.
+    We run a copy of the package, in which ``texts`` replaces the modules that it names. A module or
+    an exercise may take ``limit`` seconds, and all of them together may take ten times as long.
     """
     reports: dict[str, Report] = {}
     todo: Todo = {}
@@ -74,7 +74,7 @@ def examine_apart(
 
 
 def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
-    """Run ``main`` in a process of its own; return the lines that it sent, and how it ended."""
+    """Run ``main`` in a separate process; return the lines that it sent, and how it ended."""
     env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(COURSE.parent), env.get("PYTHONPATH")]))
     env |= {"OMP_NUM_THREADS": "1"} | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
@@ -101,7 +101,7 @@ def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes]
 
 
 def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float) -> str:
-    """Wait until a process ends, sends too much, or sends nothing new for ``limit`` seconds."""
+    """Wait until a process ends or reaches one of its limits, and describe how it ended."""
     size, latest = 0, time.monotonic() + START + limit
     while process.poll() is None:
         if time.monotonic() > end:
@@ -110,7 +110,7 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
             return f"it did not finish within {limit:g} s"
         before, size = size, os.fstat(sent.fileno()).st_size
         if size > SENT:
-            return "it sent too much"
+            return "it sent too much data"
         if size > before:
             latest = time.monotonic() + limit
         time.sleep(0.02)
@@ -118,7 +118,7 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
 
 
 def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
-    """Turn a process's answers into reports, and remove these exercises from the list."""
+    """Turn a process's answers into reports, and remove their exercises from ``todo``."""
     answers = _read(lines, ending)
     reports: dict[str, Report] = {}
     for module in list(todo):
@@ -155,7 +155,7 @@ def _broken(name: str, hint: str) -> Report:
 
 
 def _report(name: str, answer: Mapping[str, Any]) -> Report:
-    """Read an answer about an exercise; a hostile process may send anything."""
+    """Turn an answer about an exercise into a report; a hostile process may send anything."""
     if "broken" in answer:
         return _broken(name, str(answer["broken"]))
     try:
@@ -165,7 +165,7 @@ def _report(name: str, answer: Mapping[str, Any]) -> Report:
 
 
 def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
-    """Read a report. Accept "correct" only if the results that come with it are right."""
+    """Rebuild a report; accept "correct" only if the results that come with it are right."""
     mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
     report = Report(task.name, False, mistake, hint, detail=detail)
     if answer["passed"] is not True:
@@ -187,7 +187,7 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
         place = Path(folder).resolve()
         for source, target in ((package, place / LIBRARY), (package.parent, place)):
             for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
-                is_own = file.resolve().is_relative_to(source.resolve())  # and not a link
+                is_own = file.resolve().is_relative_to(source.resolve())  # not a link
                 if is_own and file.is_file() and file.stat().st_size <= SOURCE:
                     copy = target / file.relative_to(source)
                     copy.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +210,7 @@ def _flatten(place: Path) -> None:
 
 
 def main(place: str, todo: str) -> None:
-    """Import each module in the folder ``place``, and send a line for it and each exercise."""
+    """Import each module in the folder ``place``, and send a line for it and for each exercise."""
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _limit_resources()
@@ -218,11 +218,11 @@ def main(place: str, todo: str) -> None:
     for answer in _answers(Path(place), json.loads(todo)):
         channel.write(to_json(answer) + b"\n")
         channel.flush()
-    os._exit(0)  # run nothing of the learner's at the end
+    os._exit(0)  # run none of the learner's code at exit
 
 
 def _limit_resources() -> None:
-    """Limit memory and the size of files on Linux, or keep smaller limits that are there."""
+    """On Linux, limit memory and the size of files, but keep existing limits that are lower."""
     if sys.platform != "linux":
         return
     import resource
@@ -267,7 +267,7 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
 
 
 def _error_line(error: BaseException, package: Path) -> str:
-    """Say in which file and line of the package an error arose, and which error it is."""
+    """Describe an error, with the file and line of the package in which it arose."""
     trace = traceback.TracebackException.from_exception(error)  # even if str(error) raises
     places = [(frame.filename, frame.lineno) for frame in trace.stack]
     if isinstance(error, SyntaxError):

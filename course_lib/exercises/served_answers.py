@@ -1,4 +1,4 @@
-"""Use an answer that passes the core in every later cell in place of the course's definition."""
+"""In every later cell, use an answer that passes the core instead of the course's definition."""
 
 import dataclasses
 import dis
@@ -27,7 +27,7 @@ EXACT = "float64"
 STAGES = {"dropout_p": "dropout"} | dict.fromkeys(
     ("attention_dropout", "activation_dropout"), "dropouts"
 )
-OWN_STAGE = ("dropout", "tie_embeddings")  # other choices of a config are tried together
+OWN_STAGE = ("dropout", "tie_embeddings")  # a config's other options are tried together
 
 
 def serve(
@@ -38,9 +38,9 @@ def serve(
 ) -> Callable[..., Any]:
     """Let an answer that passed the core take the place of the course's definition.
 
-    A call runs the course's own definition, and a line says so, if it asks for an option of a
-    stage that the answer ``missed``, if the answer raises an error, or if it gives nan. All other
-    calls run the answer, which we keep as the attribute ``served``. A served module has the
+    A call runs the course's own definition, and prints a line about it, if it uses an option of a
+    stage that the answer ``missed``, or if the answer raises an error or returns nan. All other
+    calls run the answer, which we store as the attribute ``served``. A served module has the
     course's parts, attributes, names and initialization, and shares its parameters with the answer.
     """
     fitted = adapt(answer, definition, order)
@@ -50,7 +50,7 @@ def serve(
 
     @wraps(answer)
     def served(*args: Any, **kwargs: Any) -> Any:
-        """Call the answer, or the course's function."""
+        """Call the answer or, if necessary, the course's function."""
         more, options = _as_the_course_means(answer, definition, args, kwargs)
         course = lambda: definition(*args, **kwargs)  # noqa: E731
         return run(lambda: fitted(*more, **options), course, _options(definition, args, kwargs))
@@ -61,7 +61,7 @@ def serve(
 
 
 def lacks_attributes(answer: object, definition: object) -> bool:
-    """Say whether a module lacks an attribute that the course's constructor sets."""
+    """Return whether a module lacks an attribute that the course's constructor sets."""
     if not (inspect.isclass(definition) and issubclass(definition, nn.Module)):
         return False
     attributes = []
@@ -94,7 +94,7 @@ def _served(
             self.__dict__["tie"] = run(build, lambda: None, _options(definition, args, kwargs))
 
         def __getattr__(self, name: str) -> Any:
-            """Look up in the answer what the course's class lacks."""
+            """Look in the answer for an attribute that the course's class lacks."""
             try:
                 return super().__getattr__(name)
             except AttributeError:
@@ -119,7 +119,7 @@ def _served(
 def _delegating(
     served: type, fitted: Any, course: Callable, names: Collection[str], run: Callable[..., Any]
 ) -> Callable:
-    """Make a method that calls the answer's method, or the course's."""
+    """Make a method that calls the answer's method or, if necessary, the course's."""
     name = course.__name__
     others = [other for other in names if other != name]
 
@@ -131,7 +131,7 @@ def _delegating(
             return course(self, *args, **kwargs)
 
         def call() -> Any:
-            """Update the answer's parts, and call it."""
+            """Update the answer's parts, and call its method."""
             if not self.tie.renewed(self):
                 raise RuntimeError("one of its parts was replaced")
             mine = getattr(fitted, name)
@@ -145,13 +145,13 @@ def _delegating(
 
 
 def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
-    """Return a function that runs an answer, or else the course's definition, and says once why."""
+    """Return a function that runs an answer or, printing why, the course's own definition."""
     stages = set(re.findall(r"\w+", " ".join(missed)))
     stages |= {"dropouts"} if "dropout" in stages else set()
     printed: set[str] = set()
 
     def run(call: Callable[[], Any], course: Callable[[], Any], asked: Mapping[str, str]) -> Any:
-        """Return the answer's result, or the course's if the answer has none."""
+        """Return the answer's result or, if it cannot be used, the course's."""
         lacking = [option for option, stage in asked.items() if stage in stages]
         why = f"without {', '.join(missed)}"
         if not lacking:
@@ -177,7 +177,7 @@ def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
 
 
 def _has_nan(result: Any) -> bool:
-    """Look for nan in numbers; the meta device has none."""
+    """Return whether a result contains nan; on the meta device, there are no numbers."""
     is_number = isinstance(result, Tensor) and result.is_floating_point() and not result.is_meta
     return is_number and bool(result.isnan().any())
 
@@ -185,7 +185,7 @@ def _has_nan(result: Any) -> bool:
 def _as_the_course_means(
     answer: Any, definition: Any, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
-    """Add the course's defaults to a call, and leave out a device that is the default anyway."""
+    """Add the course's defaults to a call, and leave out a device that is already the default."""
     mine, course = signature_of(answer), signature_of(definition)
     if mine is None or course is None:
         return args, kwargs
@@ -207,10 +207,10 @@ def _as_the_course_means(
 
 
 def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> dict[str, str]:
-    """Describe what a call asks for beyond the core, and name the stage of the check it is in.
+    """Map the options with which a call goes beyond the core to the stages that check them.
 
     A mask belongs to the core unless it hides every key from a query (a fully masked row).
-    Numbers in float64 are compared to their last digits, so they ask for the course's ``eps``.
+    Numbers in float64 are compared to the last digit, so they need the course's ``eps``.
     """
     signature = signature_of(function)
     if signature is None:
@@ -235,7 +235,7 @@ def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) 
 
 
 def _options_of(config: Any) -> dict[str, str]:
-    """Return the options of a config that are not at their default, without the sizes."""
+    """Return a config's options that differ from their defaults, leaving out the sizes."""
     asked = {}
     for field in dataclasses.fields(config):
         usual = 0.0 if field.name == "dropout" else field.default

@@ -71,13 +71,13 @@ def fit(
     *,
     method: bool = False,
 ) -> tuple[tuple, dict[str, Any]]:
-    """Translate the arguments of a call of the course's definition into those of an answer.
+    """Translate arguments for the course's definition into arguments for an answer.
 
-    An argument goes to the parameter with the same name or a synonym, and the remaining ones go by
-    position. An option at its default is left out if the answer does not take it.
+    Arguments are matched with parameters by name or synonym, and the remaining ones by position. An
+    option with its default value is left out if the answer does not accept it.
 
     Raises:
-        MissingOption: If an option with another value has no place.
+        MissingOption: If the answer does not accept an option that has a different value.
     """
     mine, course = signature_of(answer, method), signature_of(definition, method)
     if mine is None or course is None:
@@ -91,7 +91,7 @@ def fit(
     try:
         bound = course.bind(*args, **kwargs).arguments
     except TypeError:
-        return args, kwargs  # a call that is wrong for the course's definition, too
+        return args, kwargs  # this call is wrong for the course's definition, too
     if _fits_already(mine, list(bound), args, kwargs):
         return args, kwargs
     if list(mine.parameters)[-1] in CONFIGS and "config" not in course.parameters:
@@ -104,7 +104,7 @@ def fit(
 def _fits_already(
     mine: inspect.Signature, names: list[str], args: tuple, kwargs: dict[str, Any]
 ) -> bool:
-    """Say whether an answer takes a call as it is, with every argument under its own name."""
+    """Return whether an answer accepts a call as it is, with every argument under its own name."""
     kinds = {parameter.kind for parameter in mine.parameters.values()}
     if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
         return True
@@ -117,7 +117,7 @@ def _fits_already(
 def _placed(
     mine: inspect.Signature, course: inspect.Signature, bound: Mapping[str, Any], by_place: int
 ) -> dict[str, Any]:
-    """Find a place for every argument, by name, by synonym, or by position."""
+    """Find a parameter for every argument, by name, by synonym, or by position."""
     placed, rest = {}, []
     for name in bound:
         names = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]
@@ -125,7 +125,7 @@ def _placed(
         if fresh:
             placed[fresh[0]] = bound[name]
         elif names and isinstance(bound[name], int) and placed[names[0]] == bound[name]:
-            continue  # one number for two of the course's, such as the layers of both stacks
+            continue  # one number sets two of the course's, such as the layers in both stacks
         else:
             rest.append(name)
     free = [name for name in mine.parameters if name not in placed]
@@ -137,7 +137,7 @@ def _placed(
         elif default is inspect.Parameter.empty or not same_value(bound[name], default):
             shown = getattr(default, "__name__", repr(default))
             raise MissingOption(f"Your version has no argument `{name}` yet. Add `{name}={shown}`.")
-    for name in free:  # what the answer takes beyond the call: at the course's default
+    for name in free:  # give the answer's other parameters the course's defaults
         near = [n for n in course.parameters if name in (n, *SYNONYMS.get(n, ()))]
         needed = mine.parameters[name].default is inspect.Parameter.empty
         if name not in placed and near and (needed or name in course.parameters):
@@ -146,29 +146,29 @@ def _placed(
 
 
 def _readable(config: Any) -> Any:
-    """Make a configuration readable under synonyms of its names, and as a dictionary."""
+    """Return a configuration whose fields can also be read by synonym and like a dictionary."""
     original: Any = type(config)
 
     class Readable(original):
-        """Look an unknown field up among the synonyms."""
+        """Look up unknown fields among the synonyms."""
 
         def __getattr__(self, name: str) -> Any:
-            """Return a field by a synonym of its name."""
+            """Return a field by a synonym for its name."""
             for field, value in vars(self).items():
                 if name in SYNONYMS.get(field, ()):
                     return value
             raise AttributeError(f"the configuration has no field {name}", name=name)
 
         def __getitem__(self, name: str) -> Any:
-            """Return a field as a dictionary does."""
+            """Return a field by name, like a dictionary."""
             return getattr(self, name)
 
         def get(self, name: str, default: Any = None) -> Any:
-            """Return a field or the default, as a dictionary does."""
+            """Return a field or the default, like a dictionary."""
             return getattr(self, name, default)
 
         def __eq__(self, other: object) -> bool:
-            """Compare the fields with those of any configuration."""
+            """Return whether another configuration of any class has the same fields."""
             return is_dataclass(other) and vars(self) == vars(other)
 
         __hash__ = original.__hash__
@@ -177,7 +177,7 @@ def _readable(config: Any) -> Any:
 
 
 def same_value(value: object, default: object) -> bool:
-    """Compare an argument with a default; tensors are never a default."""
+    """Return whether an argument has its default value, which is never a tensor."""
     return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
@@ -186,15 +186,15 @@ def adapt(
 ) -> Callable[..., Any]:
     """Make an answer callable like the course's definition, wherever the meaning is unambiguous.
 
-    Each call gets the arguments that the answer knows. The parameters of a module are found under
-    the course's names. We match them by name, shape and order; where names do not decide,
+    Each call passes only arguments that the answer accepts. A module's parameters can be found
+    under the course's names. We match them by name, shape and order; where names do not decide,
     ``order`` gives the course's name for each of the answer's layers.
     """
     if not inspect.isclass(definition):
 
         @wraps(answer)
         def fitted(*args: Any, **kwargs: Any) -> Any:
-            """Call the answer under its own argument names."""
+            """Call the answer with its own argument names."""
             args, kwargs = fit(answer, definition, args, kwargs)
             return answer(*args, **kwargs)
 
@@ -204,7 +204,7 @@ def adapt(
 
 
 def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
-    """Make the subclass of an answer that takes the arguments of the course's class."""
+    """Make a subclass of an answer that accepts the arguments of the course's class."""
 
     class Adapted(answer):
         """Translate the arguments of the constructor and of ``forward``."""
@@ -218,7 +218,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
                 Adapted.orders = recognise(self, definition, args, kwargs, order)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """Call the answer's ``forward`` under its own argument names."""
+            """Call the answer's ``forward`` with its own argument names."""
             args, kwargs = fit(answer.forward, definition.forward, args, kwargs, method=True)
             return super().forward(*args, **kwargs)
 
@@ -226,7 +226,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
 
 
 def named_like(answer: type, made: Named) -> Named:
-    """Give a subclass the name, the module and the docstring of the answer it is made of."""
+    """Give a subclass the name, module and docstring of the answer from which it is derived."""
     made.__name__, made.__qualname__ = answer.__name__, answer.__qualname__
     made.__module__, made.__doc__ = answer.__module__, answer.__doc__
     return made

@@ -47,7 +47,7 @@ class RecordedModel(nn.Module):
 
 
 class SmallModel(RecordedModel):
-    """Predict each token from the sum of the source ids and the target ids so far.
+    """Predict each token from a sum over the source and a sum over the target read so far.
 
     This model is causal and fast.
     """
@@ -76,9 +76,9 @@ class SmallModel(RecordedModel):
 
 
 class SmallScript(RecordedModel):
-    """Write the line that a script assigns to the first token of the source.
+    """Generate the line that a script assigns to the first token of the source.
 
-    A target that does not begin with *bos_id* gets another line. Padding has the highest logit.
+    A target that does not begin with *bos_id* gets a different line. Padding has the highest logit.
     """
 
     def __init__(self, config: TransformerConfig, lines: dict[int, list[int]], bos_id: int) -> None:

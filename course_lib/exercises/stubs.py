@@ -1,10 +1,10 @@
-"""Replace function bodies in source code by stubs, and keep every other character."""
+"""Replace function bodies in source code with stubs, and keep every other character."""
 
 import ast
 from collections.abc import Callable, Collection, Iterator
 
 Definition = ast.FunctionDef | ast.ClassDef
-# the first line and the line after the last (from 0), and the new lines
+# the first line and the line after the last (zero-based), and the new lines
 Edit = tuple[int, int, list[str]]
 
 STUB = "raise NotImplementedError"
@@ -28,7 +28,7 @@ def exported(source: str) -> list[str]:
 
 
 def stub(source: str, names: Collection[str]) -> str:
-    """Replace the bodies of some definitions by ``raise NotImplementedError``.
+    """Replace the bodies of some definitions with ``raise NotImplementedError``.
 
     A class's name stands for all of its methods, and ``"Engine.step"`` for one of them. Names that
     the source does not define are ignored.
@@ -44,13 +44,13 @@ def stub(source: str, names: Collection[str]) -> str:
 
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
-    """Remove the lines of some statements."""
+    """Remove the lines of the statements for which ``gone`` returns True."""
     cut = {(_first_line(node), _end(node)) for node in ast.parse(source).body if gone(node)}
     return _edited(source, [(*place, []) for place in cut]).strip("\n")
 
 
 def without_answers(source: str) -> str:
-    """Replace every body, and the value of every ``my_… = value``, by a blank for the learner."""
+    """Replace every body, and the value of every ``my_… = value``, with a blank for the learner."""
     source = stub(source, defined(source))
     lines, edits = source.split("\n"), []
     for node in ast.parse(source).body:
@@ -63,7 +63,7 @@ def without_answers(source: str) -> str:
 
 
 def without_checks(source: str, names: Collection[str]) -> str:
-    """Remove the lines ``check("NAME", NAME)`` of some definitions."""
+    """Remove the lines ``check("NAME", NAME)`` for some definitions."""
     checks = {f"check('{name}', {name})" for name in names}
     if checks.isdisjoint(map(ast.unparse, ast.parse(source).body)):
         return source
@@ -81,7 +81,7 @@ def guess_call(source: str) -> ast.Call | None:
 
 
 def without_explanation(call: ast.Call, source: str) -> str:
-    """Write a guess without its explanation, the second argument."""
+    """Return the source of a guess without its second argument, the explanation."""
     kept = [call.args[0], *call.keywords]
     parts = [ast.get_source_segment(source, node) or "" for node in kept]
     line = f"guess({', '.join(parts)})"
@@ -91,9 +91,9 @@ def without_explanation(call: ast.Call, source: str) -> str:
 
 
 def from_package(source: str, modules: Collection[str], package: str) -> str:
-    """Make ``from course_lib.MODULE import …`` import from a package that has some of the modules.
+    """Make ``from course_lib.MODULE import …`` import from a package if it has that module.
 
-    Raises ValueError if one of the modules is imported in another way.
+    Raises ValueError if one of the modules is imported in a different way.
     """
     ours = {f"course_lib.{module}" for module in modules}
     lines = source.split("\n")
@@ -133,7 +133,7 @@ def _edited(source: str, edits: Collection[Edit]) -> str:
 
 
 def _functions(node: ast.AST | None) -> Iterator[ast.FunctionDef]:
-    """Yield a function, or the methods of a class, but no functions inside functions."""
+    """Yield a function, or the methods of a class, but no nested functions."""
     if isinstance(node, ast.FunctionDef):
         yield node
     elif isinstance(node, ast.ClassDef):
@@ -157,15 +157,15 @@ def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int, int]:
 
 
 def _docstring(node: Definition) -> ast.stmt | None:
-    """Return the docstring's statement."""
+    """Return the statement that contains the docstring, if there is one."""
     return node.body[0] if ast.get_docstring(node, clean=False) is not None else None
 
 
 def _end(node: ast.stmt) -> int:
-    """Return a statement's last line, from 1; the parser always knows it."""
+    """Return the number of a statement's last line, counted from 1; the parser always knows it."""
     return node.end_lineno or node.lineno
 
 
 def _first_line(node: ast.stmt) -> int:
-    """Return the line, from 0, on which a statement or its first decorator begins."""
+    """Return the zero-based number of the line where a statement or its first decorator begins."""
     return min(n.lineno for n in (node, *getattr(node, "decorator_list", []))) - 1

@@ -1,4 +1,4 @@
-"""Two modules of different structure that share their parameters."""
+"""Let two modules of different structure share their parameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -14,10 +14,10 @@ PLAIN = {"Module", "object", "Dropout", "ReLU", "Identity"}
 
 @dataclass
 class Slot:
-    """Say where an answer keeps a part of the course's module.
+    """Describe where an answer stores a part of the course's module.
 
-    The answer's module ``owner`` has it as ``name`` in its dictionary ``kind``. The course's
-    module has it at ``path``, in a dictionary ``source``.
+    In the answer, the part is called ``name`` in the dictionary ``kind`` of the module ``owner``.
+    In the course's module, it is at ``path``, in a dictionary ``source``.
     """
 
     owner: nn.Module
@@ -27,7 +27,7 @@ class Slot:
     path: str
 
     def filled(self, modules: Mapping[str, nn.Module]) -> bool:
-        """Put the course's present part into the answer; say whether there is one."""
+        """Put the course's current part into the answer; return whether there is one."""
         above, _, name = self.path.rpartition(".")
         parts = getattr(modules.get(above), self.source, {})
         if name not in parts:
@@ -42,7 +42,7 @@ class Slot:
 class Tie:
     """Hold an answer whose parameters are those of the course's module.
 
-    The modules in ``own`` belong to the answer only, and those in ``rest`` to the course's only.
+    The modules in ``own`` belong only to the answer, and those in ``rest`` only to the course's.
     """
 
     answer: nn.Module
@@ -51,14 +51,14 @@ class Tie:
     rest: dict[str, nn.Module]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tie":
-        """Copy the answer, without the graphs of tensors from its last call."""
+        """Copy the answer, without the autograd graphs of tensors from its last call."""
         for module in self.own:
             graphs = {n: x for n, x in vars(module).items() if isinstance(x, Tensor) and x.grad_fn}
             vars(module).update({name: x.detach() for name, x in graphs.items()})
         return Tie(*(deepcopy(part, memo) for part in vars(self).values()))
 
     def renewed(self, course: nn.Module) -> bool:
-        """Give the answer the present parts of the course's module; say whether that worked."""
+        """Give the answer the current parts of the course's module; return whether that worked."""
         modules = dict(course.named_modules(remove_duplicate=False))
         if any(modules.get(path) is not module for path, module in self.rest.items()):
             return False
@@ -72,7 +72,7 @@ class Tie:
 def tie(course: nn.Module, answer: nn.Module) -> Tie:
     """Make an answer use the parameters and layers of the course's module.
 
-    If a part of the answer is a class from an exercise, it replaces the course's own part and
+    If a part of the answer comes from another exercise, it replaces the course's own part and
     takes over its weights.
 
     Raises:
@@ -108,20 +108,20 @@ def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
 
 
 def _same_numbers(mine: Tensor, table: Tensor) -> bool:
-    """Compare the numbers of two tables; on the meta device, there are none."""
+    """Return whether two tables contain the same numbers; on the meta device, there are none."""
     if mine.numel() != table.numel() or mine.is_meta or table.is_meta:
         return False
     return torch.allclose(mine.detach().flatten().to(table), table.flatten(), atol=1e-4)
 
 
 def _counterparts(course: nn.Module, answer: nn.Module) -> dict[str, str]:
-    """Return the course's name of each of the answer's parameters."""
+    """Return the course's name for each of the answer's parameters."""
     renamed = vars(answer).get("course_names", {})
     mine = {name: p.shape for name, p in answer.named_parameters(remove_duplicate=False)}
     shapes = {name: p.shape for name, p in course.named_parameters(remove_duplicate=False)}
     names = {name: renamed.get(name, name) for name in mine}
     if shapes != {names[name]: shape for name, shape in mine.items()}:
-        raise ValueError("its parameters have other shapes")
+        raise ValueError("its parameters have different shapes")
     return names
 
 
@@ -141,7 +141,7 @@ def _place(course: nn.Module, part: nn.Module, path: str, names: dict[str, str])
 
 
 def _share(course: nn.Module, part: nn.Module, answer: nn.Module, path: str, place: str) -> None:
-    """Share one layer: the course's if it is torch's own, and otherwise the answer's."""
+    """Share one layer: the course's if its class is torch's own, and otherwise the answer's."""
     target = course.get_submodule(place)
     owner, name = _owner(course, place)
     if type(part) is type(target) and not list(part.children()):

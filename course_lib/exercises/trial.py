@@ -1,4 +1,4 @@
-"""Trials of a candidate, which compare it with the course's definition."""
+"""Trials that compare a candidate with the course's definition."""
 
 import warnings
 import zlib
@@ -35,10 +35,10 @@ class Trial:
 
 @contextmanager
 def usual_settings() -> Iterator[None]:
-    """Use float32, the CPU and gradients, whatever the notebook or the answer has set."""
+    """Use float32, the CPU and gradients, no matter what the notebook or the answer has set."""
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
-    on_cpu = torch.get_default_device().type == "cpu"  # to enter a device slows every call
+    on_cpu = torch.get_default_device().type == "cpu"  # entering a device context slows every call
     try:
         with torch.inference_mode(False), nullcontext() if on_cpu else torch.device("cpu"):
             yield
@@ -72,7 +72,7 @@ def function_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function, inputs by position and options by name; compare results and gradients.
+    """Pass inputs by position and options by name to a function; compare results and gradients.
 
     ``names`` are the names of the returned values; ``None`` means that a value is not compared.
     """
@@ -105,7 +105,7 @@ def module_trial(
 
 
 def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
-    """Compare the shapes of a module's parameters, and which are shared, under any names."""
+    """Compare the shapes of a module's parameters and which are shared, whatever their names."""
 
     def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         module = candidate(**build)
@@ -138,7 +138,7 @@ def as_trial(
 
 
 def answer_to(call: Callable[[], Any]) -> str:
-    """Return the exception that a call raises; NotImplementedError is raised again."""
+    """Describe the exception that a call raises; NotImplementedError is raised again."""
     try:
         call()
     except NotImplementedError:
@@ -176,7 +176,7 @@ def observe(
 
 
 def named_results(result: object, names: Sequence[str | None]) -> tuple[dict[Any, Any], bool]:
-    """Name every result, and say whether one tensor came back in place of a pair."""
+    """Name every result; also return whether a single tensor was returned instead of a pair."""
     if len(names) == 1:
         return {names[0]: result}, False
     if isinstance(result, tuple | list) and len(result) == len(names):
@@ -188,7 +188,7 @@ def named_results(result: object, names: Sequence[str | None]) -> tuple[dict[Any
 
 
 def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Compute all gradients of one weighted sum of the results, whose weights are random."""
+    """Compute all gradients of a randomly weighted sum of the results."""
     total: Any = 0
     for name, x in values.items():
         if isinstance(x, Tensor) and x.requires_grad:

@@ -16,13 +16,13 @@ from course_lib.exercises.public_issues import course_repository
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
-TASKS = ("tasks.numbers",)  # it trains and uses the model of the chapters
+TASKS = ("tasks.numbers",)  # this module trains and uses the chapters' model
 EDITION = b"<!-- edition "  # in the last line of the README
 PAGES = Path(__file__).with_name("workbook_pages")
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
-    """Write a workbook as ``fill`` does; raise ValueError if the folder is the course's own."""
+    """Write a workbook with ``fill``; raise ValueError if the folder is the course's own."""
     _check_folder(folder)
     if not force and _holds_files(folder):
         again = as_typed("workbook", str(folder), "--force")
@@ -61,10 +61,10 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
 
 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
-    """Write files, and first move those that differ to ``kept-1``, ``kept-2``, ….
+    """Write files, and first move existing ones with different content to a new folder ``kept-N``.
 
-    Returns the new paths of the files that were moved. A process that is killed loses none of them.
-    Raises ValueError if the folder is not empty, and ``force`` was not given.
+    Returns the new paths of the files that were moved. No file is lost if the process is killed.
+    Raises ValueError if the folder is not empty and ``force`` is False.
     """
     if not force and _holds_files(folder):
         raise ValueError(f"{folder} is not empty; choose another folder")
@@ -91,7 +91,7 @@ def copy_chapters(folder: Path) -> Path:
     In a clone of the course, the course's own folder already holds them.
 
     Raises:
-        ValueError: If a folder contains other files, but none of the chapters.
+        ValueError: If the folder contains other files, but none of the chapters.
     """
     if folder.resolve() == COURSE.resolve() != PACKAGE:
         return folder / "notebooks" / "00_start_here.ipynb"
@@ -105,7 +105,7 @@ def copy_chapters(folder: Path) -> Path:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise a ValueError if the chapters cannot be written to a folder."""
+    """Raise ValueError if the chapters cannot be written to a folder."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; name a folder")
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
@@ -113,12 +113,12 @@ def _check_folder(folder: Path) -> None:
 
 
 def _holds_files(folder: Path) -> bool:
-    """Say whether a folder exists and is not empty."""
+    """Return whether a folder exists and is not empty."""
     return folder.is_dir() and any(folder.iterdir())
 
 
 def workbook_files(solutions: bool) -> dict[str, bytes]:
-    """Return every file of a workbook by its name in the folder."""
+    """Return the content of every file in a workbook by its path in the folder."""
     worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
     modules = [*(c.module for c in worked if c.module and c.exported), *TASKS]
     texts = {

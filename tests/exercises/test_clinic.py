@@ -118,7 +118,11 @@ def test_lines_that_fix_nothing_are_answered(fix, said):
     [
         ("another_loss_in_eval_mode", ("if self.training else", "|"), "causality"),
         ("many_answers_to_one_source", ("self.encoding[: x.size(0)].unsqueeze(1)", "0"), "order"),
-        ("nan_in_half_precision", ("scores.exp()", "scores.clamp(max=10).exp()"), "other logits"),
+        (
+            "nan_in_half_precision",
+            ("scores.exp()", "scores.clamp(max=10).exp()"),
+            "different logits",
+        ),
     ],
 )
 def test_a_fix_that_hides_the_symptom_and_breaks_something_else_is_rejected(name, fix, said):

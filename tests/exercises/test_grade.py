@@ -282,14 +282,15 @@ def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):
     command = [sys.executable, "-S", "-c", "import time; time.sleep(99)"]
     with tempfile.TemporaryFile() as sent, subprocess.Popen(command) as process:
         begin = time.monotonic()
-        assert "time for all" in separate_process._ending(process, sent, 60, begin + 0.1)
+        assert "limit for all" in separate_process._ending(process, sent, 60, begin + 0.1)
         process.kill()
     assert time.monotonic() - begin < 20
     monkeypatch.setattr(separate_process, "_run", lambda *given: pytest.fail("too late"))
     monkeypatch.setattr(separate_process.time, "monotonic", iter([0.0, 11.0]).__next__)
     package = hand_in(tmp_path, masks=HEAD + CAUSAL)
     (report,) = examine_apart(package, {"masks": ["causal_mask"]}, 1).values()
-    assert (state_of(report), report.hint) == ("did not run", "the time for all exercises is over")
+    late = "the time limit for all exercises was reached"
+    assert (state_of(report), report.hint) == ("did not run", late)
 
 
 @pytest.mark.parametrize(("hard", "wanted"), [(5, 5), (resource.RLIM_INFINITY, 8 << 30)])

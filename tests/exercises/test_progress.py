@@ -86,7 +86,7 @@ def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
     note(WRONG)
     monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
     assert note(RIGHT) is RIGHT
-    assert capsys.readouterr().err == "your progress could not be kept: no room\n"
+    assert capsys.readouterr().err == "your progress could not be saved: no room\n"
     assert kept(library)["causal_mask"]["state"] == "not yet"
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
@@ -169,4 +169,4 @@ def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):
         assert cli.main(["progress", *arguments]) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1 and err.startswith("course progress: ")
-        assert f"no my_lib in {named}" in err and "course learn workbook` makes" in err
+        assert f"no my_lib in {named}" in err and "course learn workbook` creates" in err

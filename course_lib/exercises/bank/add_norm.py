@@ -1,4 +1,4 @@
-"""Exercises of chapter 04: trials, known mistakes and correct answers."""
+"""Exercises for chapter 04: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def numbers(*shape: int) -> Tensor:
 
 
 def normed(label: str, x: Tensor, **options: Any) -> Trial:
-    """Compare outputs and gradients of a norm with some gain and shift."""
+    """Compare the outputs and gradients of a norm that has a gain and a shift."""
     return module_trial(label, {"d_model": x.size(-1), **options}, {"x": x})
 
 
@@ -69,18 +69,18 @@ def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
 
 
 def sublayer(x: Tensor) -> Tensor:
-    """Return a function of all entries of a vector that is not 0 at 0."""
+    """Mix all entries of each vector; the result for a vector of zeros is not zero."""
     return torch.tanh(x @ normal("sub-layer", x.size(-1), x.size(-1)) + 0.5)
 
 
 def around(label: str, build: dict, *shape: int) -> Trial:
-    """Compare outputs and gradients around a sub-layer."""
+    """Compare the outputs and gradients of a layer around ``sublayer``."""
     inputs = {"x": normal("x", *shape), "sublayer": sublayer}
     return module_trial(label, build | {"d_model": shape[-1]}, inputs)
 
 
 def reads(build: dict, says: str) -> Trial:
-    """Compare the input of the sub-layer."""
+    """Compare the inputs to the sub-layer."""
 
     @as_trial("the input of the sub-layer", says)
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
@@ -117,7 +117,7 @@ def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
 
 
 def dropped(norm_first: bool) -> Trial:
-    """Apply dropout to a constant output; its first two entries, 0 and 10, undo the norm."""
+    """Drop parts of a constant output; the first two entries of x, 0 and 10, help undo the norm."""
 
     @as_trial(
         f"dropout=0.2 in training, norm_first={norm_first}",
@@ -230,7 +230,7 @@ ROOT = "(variance + self.eps).sqrt()"
 
 
 def over(axes: str) -> Sequence[tuple[str, str]]:
-    """Return edits that compute mean and variance over other axes."""
+    """Return edits that compute the mean and the variance over different axes."""
     return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centred.square().mean({axes})")
 
 
@@ -439,7 +439,7 @@ class NormByVar(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize the last axis."""
+        """Normalize along the last axis."""
         var, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
         return torch.addcmul(self.bias, (x - mean) * torch.rsqrt(var + self.eps), self.weight)
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 23: trials, known mistakes and correct answers."""
+"""Exercises for chapter 23: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,14 +43,14 @@ GRPO = (
 
 
 def masks(label: str, ids: Tensor) -> Trial:
-    """Compare the mask of some chats."""
+    """Compare the masks for some chats."""
     return function_trial(label, {"ids": ids, "tokens": TOKENS}, ("mask",), says=COUNTED)
 
 
 def learned(
     label: str, given: Mapping[str, Tensor], fixed: list, says: str, **options: Any
 ) -> Trial:
-    """Compare a loss and its gradients for the model; what is fixed may be detached or not."""
+    """Compare a loss and its gradients; the fixed inputs may or may not be detached."""
 
     def measure(candidate: Callable[..., Tensor]) -> Outcome:
         others = [x.clone() for x in fixed]
@@ -60,13 +60,13 @@ def learned(
 
 
 def preferred(label: str, size: float = 1.0, **options: Any) -> Trial:
-    """Compare the DPO loss, and its gradients for the model."""
+    """Compare the DPO loss, and its gradients with respect to the model's log-probabilities."""
     given = {name: size * x for name, x in PAIRS.items()}
     return learned(label, given, REFERENCE, DPO, **options)
 
 
 def reinforced(label: str, distance: float, **options: Any) -> Trial:
-    """Compare the loss of a model that is some distance away from the one that drew the answers."""
+    """Compare the loss of a model that differs somewhat from the one that generated the answers."""
     given = {"log_probs": OLD + distance * normal("update", *MASK.shape)}
     return learned(label, given, [OLD, REF, ADVANTAGES, MASK], GRPO, **options)
 
@@ -77,7 +77,7 @@ def same_model(candidate: Callable[..., Tensor]) -> dict[str, float]:
 
 
 def compared(label: str, rewards: Tensor, **options: Any) -> Trial:
-    """Compare the advantages of some rewards."""
+    """Compare the advantages for some rewards."""
     says = "Subtract the mean of each row, and divide by the row's standard deviation + eps."
     return Trial(
         label,
@@ -407,12 +407,12 @@ def dpo_by_cross_entropy(
 
 
 def advantages_by_rows(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Handle one group after the other."""
+    """Handle one group at a time."""
     return torch.stack([(row - row.mean()) / (row.std() + eps) for row in rewards])
 
 
 def advantages_by_sums(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Write the standard deviation out."""
+    """Write out the standard deviation."""
     centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
     variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
     return centered / (variance.sqrt() + eps)
@@ -436,7 +436,7 @@ def policy_by_loop(
     new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor,
     clip: float = 0.2, kl_weight: float = 0.04,
 ) -> Tensor:  # fmt: skip
-    """Handle one answer after the other."""
+    """Handle one answer at a time."""
     losses = []
     for row, advantage in enumerate(advantages):
         now, before, first = (x[row][mask[row]] for x in (new, old, ref))

@@ -1,4 +1,4 @@
-"""Exercises of chapter 01: trials, known mistakes and correct answers."""
+"""Exercises for chapter 01: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Collection
@@ -17,7 +17,7 @@ from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, as_trial, fu
 def inputs(
     leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None, scale: int = 1
 ) -> dict:
-    """Return queries and keys times *scale*, values, and the mask unless it is None."""
+    """Return queries and keys multiplied by *scale*, values and, if there is one, the mask."""
     named = {
         "query": scale * normal("query", *leading, lengths[0], widths[0]),
         "key": scale * normal("key", *leading, lengths[1], widths[0]),
@@ -36,7 +36,7 @@ def some_mask(*shape: int, blocked: int | None = None) -> Tensor:
 
 
 def called(label: str, **which: Any) -> Trial:
-    """Compare output, weights and gradients on some inputs."""
+    """Compare the output, the weights and the gradients for some inputs."""
     return function_trial(label, inputs(**which), ("output", "weights"))
 
 
@@ -158,8 +158,8 @@ ZEROED = """    if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)  # a row of only -inf has no softmax
 """
 BLEND = "F.dropout(weights, dropout_p) @ value, weights"
-TWO_ROOTS = r"sqrt|\*\* ?-?0?\.5"  # code that divides by d_k at once has no root
-WRONG_SCALES = {  # what divides the scores of q and k, and the sentence
+TWO_ROOTS = r"sqrt|\*\* ?-?0?\.5"  # code that divides directly by d_k has no root
+WRONG_SCALES = {  # the divisor for the scores of q and k, and the sentence
     "scale_missing": ("1", "the scores are not divided by √d_k"),
     "scale_d_k": ("{q}.size(-1)", "the scores are divided by d_k instead of √d_k"),
     "scale_twice": ("{q}.size(-1) ** 0.5 * {q}.size(-1) ** 0.5",
@@ -188,7 +188,7 @@ def wrongly_scaled(
     """Make the mistakes in which the scores are divided by a number other than √d_k.
 
     ``edit`` divides the scores by an expression, in which ``q`` and ``k`` name queries and keys;
-    ``seen`` cites public code by the names of the mistakes.
+    ``seen`` maps the names of mistakes to public code.
     """
     return [
         make(

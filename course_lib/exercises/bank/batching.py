@@ -1,4 +1,4 @@
-"""Exercises of chapter 17: trials, known mistakes and correct answers."""
+"""Exercises for chapter 17: trials, known mistakes and correct answers."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ RULE = (
 
 
 def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> dict[str, Any]:
-    """List the lengths in each batch, because pairs of equal lengths may come in any order."""
+    """List the pairs' lengths in each batch, because pairs of equal lengths may be in any order."""
     parts = answer if isinstance(answer, list | tuple) else [answer]
     if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):
         raise TypeError(f"return lists of indices instead of {describe(answer)}")
@@ -141,7 +141,7 @@ MISTAKES = (
 
 
 def cut_by_loop(lengths, tokens):
-    """Fill a batch, and compare all of its pairs again each time."""
+    """Fill each batch, and look at all of its pairs again for every new pair."""
     order = sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), min(lengths[i])))
     batches = []
     for pair in order:
@@ -160,7 +160,7 @@ def cut_by_searching(lengths, tokens):
     order = sorted(reversed(range(len(lengths))), key=lambda i: sorted(lengths[i])[::-1])
 
     def positions(start, stop):
-        """Count the positions of a batch."""
+        """Count the positions in a batch."""
         rows = [lengths[i] for i in order[start:stop]]
         return (stop - start) * sum(map(max, zip(*rows, strict=True)))
 

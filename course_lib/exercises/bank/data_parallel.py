@@ -1,4 +1,4 @@
-"""Exercises of chapter 25: trials, known mistakes and correct answers."""
+"""Exercises for chapter 25: trials, known mistakes and correct answers."""
 
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import mistakes_of

@@ -1,4 +1,4 @@
-"""Exercises of chapter 08: trials, known mistakes and correct answers."""
+"""Exercises for chapter 08: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,7 +37,7 @@ ACROSS_SAYS = "Every target token attends to the memory, except where `cross_mas
 
 
 def masks(length: int = T) -> dict[str, Tensor]:
-    """Return a causal mask that also hides the target's padding, and a mask of the source's."""
+    """Return a causal mask that also hides target padding, and a mask that hides source padding."""
     real = torch.ones(B, 1, 1, length, dtype=torch.bool)
     real[1, ..., -1] = False
     source = torch.ones(B, 1, 1, S, dtype=torch.bool)
@@ -47,7 +47,7 @@ def masks(length: int = T) -> dict[str, Tensor]:
 
 
 def inputs(length: int = T, masked: bool = True) -> dict[str, Tensor]:
-    """Return the target, the memory, and the masks unless they are unwanted."""
+    """Return the target, the memory and, if ``masked`` is True, the masks."""
     x, memory = normal("x", B, length, H * D_K), normal("memory", B, S, H * D_K)
     return {"x": x, "memory": memory} | (masks(length) if masked else {})
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 18: trials, known mistakes and correct answers."""
+"""Exercises for chapter 18: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,7 +45,7 @@ PARTS = (
 
 
 def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -> list[Tensor]:
-    """Draw windows of a text, and return the position of each token (-1000 if it has none)."""
+    """Draw windows from a text, and return the position of each token (-1000 if it has none)."""
     answer = candidate(TEXT[:size].clone(), batch, length, *more)
     pair = list(answer) if isinstance(answer, tuple | list) else [answer]
     if len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
@@ -307,7 +307,7 @@ MISTAKES = (
 
 
 class DecoderOfSteps(nn.Module):
-    """Embed in a method, and tie the embedding to the output instead of the reverse."""
+    """Embed tokens in a method, and tie the embedding to the output instead of the reverse."""
 
     def __init__(self, config, learned_positions=False):
         super().__init__()

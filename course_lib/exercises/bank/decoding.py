@@ -1,4 +1,4 @@
-"""Exercises of chapter 12: trials, known mistakes and correct answers."""
+"""Exercises for chapter 12: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +41,7 @@ CUT = "Tokens that are cut off are never drawn, and the others keep their propor
 
 
 def script(training: bool = True) -> SmallScript:
-    """Return a model that writes the lines above."""
+    """Return a model that generates the lines above."""
     return SmallScript(small_config(PAD, MAX_LEN), LINES, BOS).train(training)
 
 
@@ -54,7 +54,7 @@ def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -
 def decodes(
     label: str, src: Tensor, build: Callable = script, says: str = GREEDY, **options: Any
 ) -> Trial:
-    """Compare the rows that are written, and check that the source has not changed."""
+    """Compare the generated rows, and check that the source has not changed."""
 
     def measure(candidate: Callable) -> Outcome:
         given = src.clone()
@@ -70,7 +70,7 @@ def decodes(
 
 
 def second_best(logits: Tensor) -> Tensor:
-    """Choose the token before the most likely one, if both are words."""
+    """Choose the token whose id is 1 less than the most likely token's, if both are words."""
     tokens = logits.argmax(dim=-1)
     return torch.where(tokens > 6, tokens - 1, tokens)
 
@@ -103,10 +103,10 @@ def modes(candidate: Callable) -> dict[str, Any]:
 def logits_for(
     probs: tuple[float, ...], temperature: float = 1.0, ranked: tuple[int, ...] = RANKED
 ) -> Tensor:
-    """Return rows of logits with these probabilities at this temperature."""
+    """Return rows of logits that give these probabilities at this temperature."""
     last = torch.full((V,), float("-inf"))
     for token, prob in zip(ranked, probs, strict=False):
-        last[token] = temperature * torch.tensor(prob).log() + ranked[0]  # changes nothing
+        last[token] = temperature * torch.tensor(prob).log() + ranked[0]  # no effect on probs
     return last.expand(ROWS, V).clone()  # (B, V)
 
 

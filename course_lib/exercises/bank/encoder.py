@@ -1,4 +1,4 @@
-"""Exercises of chapter 07: trials, known mistakes and correct answers."""
+"""Exercises for chapter 07: trials, known mistakes and correct answers."""
 
 import functools
 import re
@@ -176,7 +176,7 @@ ATTEND = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])"
 THINK = "return self.add_norm2(x, self.feed_forward)"
 LOOK = "self.self_attn(y, y, y, mask)[0]"
 
-IGNORED = (  # in the constructor, which the decoder layer has in common
+IGNORED = (  # in the constructor, which the decoder layer shares
     ("norm_first", (NORM, "AddNorm(d_model, dropout)")),
     ("activation", (FEED_FORWARD, "FeedForward(d_model, d_ff, activation_dropout)")),
     ("d_k", (HEADS_LINES, "d_v=d_v, dropout=attention_dropout")),
@@ -193,7 +193,7 @@ END = "return x if self.norm is None else self.norm(x)"
 
 
 def without_sum(line: str) -> tuple[str, str]:
-    """Return the edit by which the input of a sub-layer is not added to its output."""
+    """Return an edit that stops adding the input of a sub-layer to its output."""
     alone = re.sub(r"(self\.add_norm\d)\(", r"alone(\1, ", line)
     return (
         line,
@@ -207,7 +207,7 @@ def without_sum(line: str) -> tuple[str, str]:
 
 
 def sums_missing(make: Callable[..., Mistake], **lines: str) -> list[Mistake]:
-    """Make the mistakes in which the input of one sub-layer, or of all, is not added."""
+    """Make the mistakes in which the input of one sub-layer, or of all of them, is not added."""
     missing = "is not added to its output, so this residual path is missing"
     every = "no sub-layer's input is added to its output, so the residual paths are missing"
     return [
@@ -362,7 +362,7 @@ MISTAKES = (
 
 
 class StackByCounting(nn.Module):
-    """Extend the list layer by layer; ``norm`` is an identity in post-norm."""
+    """Extend the list layer by layer; in a post-norm encoder, ``norm`` is the identity."""
 
     def __init__(self, num_layers, d_model, *args, **kwargs):
         super().__init__()

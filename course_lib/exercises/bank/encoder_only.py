@@ -1,4 +1,4 @@
-"""Exercises of chapter 20: trials, known mistakes and correct answers."""
+"""Exercises for chapter 20: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +22,12 @@ def long_ids() -> Tensor:
 
 
 def percent(flags: Tensor) -> str:
-    """Return how many flags are True, to the nearest 5%; no random draw comes near a border."""
+    """Return the share of True flags to the nearest 5%, which is the same for all random draws."""
     return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
 
 
 def varies(flags: Tensor, among: Tensor) -> str:
-    """Name the axes along which most rows differ in their flags; ``among`` selects flags."""
+    """Name the axes along which the flags differ in most rows; only flags in ``among`` count."""
     yes, no = flags & among, ~flags & among
     axes = {"sentences": 0, "tokens": 1}
     mixed = {axis: (yes.any(dim) & no.any(dim))[among.any(dim)] for axis, dim in axes.items()}
@@ -36,7 +36,7 @@ def varies(flags: Tensor, among: Tensor) -> str:
 
 
 def hidden(candidate: Callable[..., Any], **options: Any) -> tuple[Tensor, ...]:
-    """Return many ids and what a candidate makes of them: ids, inputs, targets, and the chosen."""
+    """Mask many ids; return them, the inputs, the targets, and which tokens were chosen."""
     ids = long_ids()
     inputs, targets = candidate(ids.clone(), **SPECIAL, **options)
     return ids, inputs, targets, targets != PAD
@@ -352,7 +352,7 @@ def mask_by_one_draw(
     pad_id: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Choose tokens and decide what happens to them by one random number for each."""
+    """Draw one random number for each token to choose it and to decide what happens to it."""
     draw = torch.rand(ids.size(), generator=generator).masked_fill(ids == pad_id, 1.0)
     inputs, targets = ids.clone(), ids.clone()
     targets[draw >= 0.15] = pad_id
@@ -364,7 +364,7 @@ def mask_by_one_draw(
 
 
 def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
-    """Toss coins in turn, as the ``transformers`` library does: 0.15, then 0.8, then 0.5."""
+    """Toss a coin for each decision, like the ``transformers`` library: 0.15, 0.8, then 0.5."""
     chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
     masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
     replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked
@@ -374,7 +374,7 @@ def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
 
 
 def mask_in_a_loop(ids, *, num_ordinary, mask_id, pad_id, generator=None):
-    """Choose 15% of the real tokens of each sentence exactly, and decide for groups of them."""
+    """Choose exactly 15% of each sentence's real tokens, and mask or replace them in groups."""
     inputs, targets = ids.clone(), torch.full_like(ids, pad_id)
     for row, (sentence, target) in enumerate(zip(ids, targets, strict=True)):
         real = (sentence != pad_id).nonzero().flatten()
@@ -390,36 +390,36 @@ def mask_in_a_loop(ids, *, num_ordinary, mask_id, pad_id, generator=None):
 
 
 def mean_by_weights(vectors: Tensor, real: Tensor) -> Tensor:
-    """Multiply the vectors by 1 or 0."""
+    """Multiply the vectors by weights of 1 or 0."""
     weights = real.to(vectors.dtype)[:, :, None]
     return (vectors * weights).sum(1) / weights.sum(1)
 
 
 def mean_by_product(vectors: Tensor, real: Tensor) -> Tensor:
-    """Average as attention does, with equal weights for the real tokens."""
+    """Average like attention, with equal weights for the real tokens."""
     weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
     return (weights.unsqueeze(1) @ vectors).squeeze(1)
 
 
 def mean_in_a_loop(vectors, real):
-    """Pick the real tokens of each sequence."""
+    """Average the real tokens of one sequence at a time."""
     return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real, strict=True)])
 
 
 def patches_by_reshaping(images: Tensor, size: int) -> Tensor:
-    """Split both sides, and bring the two axes of the pixels together."""
+    """Split both sides, and move the two pixel axes next to each other."""
     B, height, width = images.shape
     split = images.reshape(B, height // size, size, width // size, size)
     return split.permute(0, 1, 3, 2, 4).reshape(B, -1, size * size)
 
 
 def patches_by_two_unfolds(images: Tensor, size: int) -> Tensor:
-    """Cut rows, then columns."""
+    """Unfold the rows, then the columns."""
     return images.unfold(1, size, size).unfold(2, size, size).flatten(1, 2).flatten(2)
 
 
 def patches_by_slices(images, size):
-    """Take every square."""
+    """Cut out one square at a time."""
     tops, lefts = range(0, images.size(1), size), range(0, images.size(2), size)
     squares = [images[:, t : t + size, s : s + size].flatten(1) for t in tops for s in lefts]
     return torch.stack(squares, dim=1)

@@ -1,4 +1,4 @@
-"""Exercises of chapter 15: trials, known mistakes and correct answers."""
+"""Exercises for chapter 15: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ ACCURACY = (
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
-    """Compare the accuracy for logits of this shape, and rows with this many real tokens."""
+    """Compare the accuracy; ``shape`` is that of the logits, and ``lengths`` counts real tokens."""
     logits = normal(label, *shape)
     best = logits.argmax(dim=-1)
     targets = torch.where(normal(label + "!", *shape[:2]) > 0, best, (best + 1) % shape[2])

@@ -1,4 +1,4 @@
-"""Exercises of chapter 05: trials, known mistakes and correct answers."""
+"""Exercises for chapter 05: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Exercises of chapter 24: trials, known mistakes and correct answers."""
+"""Exercises for chapter 24: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,7 +27,7 @@ def exchanged(candidate: Callable) -> dict[str, bool]:
 
 
 def counted(label: str, sizes: tuple[int, ...] = (D_MODEL, H, T, S), **widths: int) -> Trial:
-    """Compare the count for some sizes."""
+    """Compare the number of operations for some sizes."""
     says = "Queries and keys have width `d_k`, and values have width `d_v`." if widths else ""
     return calls(label, {"the count": sizes}, number, options=widths, says=says)
 
@@ -79,7 +79,7 @@ PAIRS = "scores = tgt_len * src_len * d_k\n    averages = tgt_len * src_len * d_
 
 
 def lost(*products: str) -> Sequence[tuple[str, str]]:
-    """Return the edit that leaves products out of the sum."""
+    """Return the edit that leaves some products out of the sum."""
     names = SIX[1:-1].split(" + ")
     return ((SIX, f"({' + '.join(name for name in names if name not in products)})"),)
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 19: trials, known mistakes and correct answers."""
+"""Exercises for chapter 19: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -63,11 +63,11 @@ def projected(says: str, build: Mapping[str, int], *inputs: Tensor) -> Trial:
 
 SMALL = GPTConfig(vocab_size=11, max_len=9, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0)
 IDS = (7 * torch.arange(20) % 11).view(5, 4)
-TARGETS = (3 * torch.arange(20) % 5).view(5, 4)  # other tokens than the ids, from a smaller range
+TARGETS = (3 * torch.arange(20) % 5).view(5, 4)  # different tokens from the ids, in a smaller range
 
 
 def scored(label: str, **inputs: Tensor) -> Trial:
-    """Compare logits, loss and gradients; large positions make the eps of the norms negligible."""
+    """Compare logits, loss and gradients; large position vectors make the norms' eps negligible."""
 
     def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         model = filled(candidate(SMALL)).eval()
@@ -94,7 +94,7 @@ def parts(candidate: Callable) -> dict[str, str]:
     "train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Attend evenly; values that are two identities in each head show the weights."""
+    """Apply dropout to equal weights; two identity matrices as values make the weights visible."""
     layer = candidate(**PLAIN, dropout=0.2).train()
     with torch.no_grad():
         for name, weight in by_name(layer).items():
@@ -319,7 +319,7 @@ MISTAKES = (
 
 
 class ModelByHand(nn.Module):
-    """Keep the given constructor, chain the layers as one, and write the loss out."""
+    """Keep the given constructor, chain the layers in one module, and write out the loss."""
 
     def __init__(self, config):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Exercises of chapter 13: trials, known mistakes and correct answers."""
+"""Exercises for chapter 13: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -133,7 +133,7 @@ def decoded(
 
 
 def continued(label: str, *orders: list[int], sources: bool = False) -> Trial:
-    """Reorder the rows after each step, perhaps with their sources, and compare the logits."""
+    """Reorder the rows after each step, optionally with their sources, and compare the logits."""
 
     @as_trial(label, SOURCE, "equality")
     def measure(candidate: Callable) -> dict[str, Any]:
@@ -272,7 +272,7 @@ SOURCES_TURNED = f"""n, K = len(layer.keys), len(x) // len(layer.keys)
 
 
 def masked_by(mask: str) -> tuple[tuple[str, str], ...]:
-    """Return the edits that give self-attention another mask for T new tokens of n."""
+    """Return the edits that give self-attention a different mask for the T new tokens out of n."""
     text = f"""class MaskedLayer(CachedDecoderLayer):
     def attend_to_target(self, x):
         attention = self.layer.self_attn
@@ -434,7 +434,7 @@ class CopyingCache:
 
 
 class EngineByHand(Engine):
-    """Write the layers out, and copy the memory for every row of a source."""
+    """Write out the layers, and copy the memory for every row of a source."""
 
     def __init__(self, model, src, max_len):
         self.model, self.layers = model, model.decoder.layers
@@ -445,7 +445,7 @@ class EngineByHand(Engine):
             self.memory = [self._projected(layer.cross_attn, memory) for layer in self.layers]
 
     def _projected(self, attention, x):
-        """Compute keys and values."""
+        """Compute the keys and values."""
         return [split_heads(w(x), attention.num_heads) for w in (attention.w_k, attention.w_v)]
 
     @torch.inference_mode()
@@ -465,19 +465,19 @@ class EngineByHand(Engine):
         return logits if all_positions else logits[:, -1, :]
 
     def _attend(self, attention, y, keys, values, mask):
-        """Attend to keys and values."""
+        """Attend to these keys and values."""
         q = split_heads(attention.w_q(y), attention.num_heads)
         return attention.w_o(join_heads(F.scaled_dot_product_attention(q, keys, values, mask)))
 
     def _attend_to_target(self, n, y):
-        """Attend to all tokens so far in layer n."""
+        """In layer n, attend to all target tokens read so far."""
         attention = self.layers[n].self_attn
         keys, values = self.caches[n].append(*self._projected(attention, y))
         mask = causal_mask(keys.shape[2])[-y.shape[1] :]
         return self._attend(attention, y, keys, values, mask)
 
     def _attend_to_source(self, n, y):
-        """Attend to the memory in layer n."""
+        """In layer n, attend to the memory."""
         beams = len(y) // len(self.mask)
         copies = (x.repeat_interleave(beams, 0) for x in (*self.memory[n], self.mask))
         return self._attend(self.layers[n].cross_attn, y, *copies)

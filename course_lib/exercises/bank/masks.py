@@ -1,4 +1,4 @@
-"""Exercises of chapter 06: trials, known mistakes and correct answers."""
+"""Exercises for chapter 06: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # padding is 0 and comes first
 
 
 def padded(label: str, rows: list[list[int]], pad_id: int) -> Trial:
-    """Compare the padding mask of some sentences."""
+    """Compare the padding masks for some sentences."""
     return function_trial(label, {"ids": torch.tensor(rows), "pad_id": pad_id}, ("mask",))
 
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 21: trials, known mistakes and correct answers."""
+"""Exercises for chapter 21: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,12 +39,12 @@ FACTORS = "Apply `F.silu` to the output of `gate`, and multiply the result by li
 
 
 def norm(label: str, x: Tensor, says: str = "", **build: Any) -> Trial:
-    """Compare outputs and gradients of a norm with random gains."""
+    """Compare the outputs and gradients of a norm with random gains."""
     return module_trial(label, {"d_model": x.size(-1)} | build, {"x": x}, says=says)
 
 
 def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
-    """Compare outputs and gradients of a gated feed-forward."""
+    """Compare the outputs and gradients of a gated feed-forward layer."""
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
@@ -61,7 +61,7 @@ ANGLES = 3 * normal("angles", T, D_K // 2)
 
 
 def rotation(label: str, *axes: int, angles: Tensor = ANGLES) -> Trial:
-    """Compare rotated vectors with axes of any kind before the positions, and the gradients."""
+    """Compare rotated vectors and their gradients, with any axes before the positions."""
     x = normal("rotated", *axes, len(angles), 2 * angles.size(1))
     return function_trial(label, {"x": x, "angles": angles})
 
@@ -394,21 +394,21 @@ MISTAKES = (
 
 
 def rotated_as_complex_numbers(x, freqs):
-    """Multiply complex numbers, as Llama's own code does."""
+    """Multiply complex numbers, like Llama's own code."""
     pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(freqs), freqs))
     return turned.flatten(-2).type_as(x)
 
 
 def rotated_with_repeated_angles(x, angles):
-    """Add sin times the pair, rotated by a right angle, to cos times the pair."""
+    """Add cos times each pair, and sin times the pair rotated by a right angle."""
     cos, sin = (table.repeat_interleave(2, dim=-1) for table in (angles.cos(), angles.sin()))
     first, second = x.unflatten(-1, (-1, 2)).unbind(dim=-1)
     return x * cos + torch.stack((-second, first), dim=-1).reshape(x.shape) * sin
 
 
 class GroupsOfLlama(nn.Module):
-    """Copy the KV heads, under the names of Llama's code."""
+    """Copy the KV heads, and use the names in Llama's code."""
 
     def __init__(self, dim, n_heads, n_kv_heads):
         super().__init__()
@@ -418,7 +418,7 @@ class GroupsOfLlama(nn.Module):
         self.wk, self.wv = (nn.Linear(dim, width, bias=False) for _ in range(2))
 
     def project(self, x, freqs=None):
-        """Split into heads, and rotate each of them."""
+        """Split x into heads, and rotate the queries and keys."""
         wide = (self.wq(x), self.wk(x), self.wv(x))
         q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in wide)
         if freqs is not None:

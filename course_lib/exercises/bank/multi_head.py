@@ -1,4 +1,4 @@
-"""Exercises of chapter 02: trials, known mistakes and correct answers."""
+"""Exercises for chapter 02: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,14 +43,14 @@ ITSELF = (
 
 
 def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None = None) -> dict:
-    """Return queries, keys and values, and the mask unless it is None."""
+    """Return queries, keys, values and, if there is one, the mask."""
     sizes = dict(zip(("query", "key", "value"), (*lengths, lengths[1]), strict=True))
     named = {name: normal(f"many {name}", batch, length, width) for name, length in sizes.items()}
     return named if mask is None else named | {"mask": mask}
 
 
 def split(label: str, *shape: int) -> Trial:
-    """Split a tensor of one shape into heads."""
+    """Compare a tensor of this shape after it is split into heads."""
     return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
 
 
@@ -76,7 +76,7 @@ def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 
 def dropped(label: str, **options: Any) -> Trial:
-    """Return a trial that shows which of some equal attention weights dropout removes."""
+    """Return a trial that shows which attention weights dropout removes if all are equal."""
 
     @as_trial(
         f"dropout=0.2 in training{label}",
@@ -206,7 +206,7 @@ def attended(
     masked: str = 'scores.masked_fill(~mask, float("-inf"))',
     axis: int = -1,
 ) -> tuple[str, str]:
-    """Return the edit that writes attention out, with one of its steps changed."""
+    """Return an edit that writes out attention with one of its steps changed."""
     written = f"""scores = q @ k.mT / ({by})
         if mask is not None:
             scores = {masked}
@@ -387,7 +387,7 @@ class ByEinsum(nn.Module):
         self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
 
     def forward(self, query, key, value, mask=None, *, need_weights=False):
-        """Return the output, and the weights if they are needed."""
+        """Return the output, and the weights if they are requested."""
         q, k, v = (
             layer(x).unflatten(-1, (self.h, -1))
             for layer, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value))

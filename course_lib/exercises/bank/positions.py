@@ -1,4 +1,4 @@
-"""Exercises of chapter 03: trials, known mistakes and correct answers."""
+"""Exercises for chapter 03: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ X = {"x": normal("x", B, T, D_K)}
 
 
 def table(label: str, max_len: int, d_model: int) -> Trial:
-    """Compare a table of some size."""
+    """Compare a table of this size."""
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
@@ -318,7 +318,7 @@ class EncodingByLookup(nn.Module):
         self.register_buffer("encoding", sinusoidal_encoding(max_len, d_model), False)
 
     def forward(self, words: Tensor, start: int = 0) -> Tensor:
-        """Add the rows."""
+        """Add the rows to the word vectors."""
         places = torch.arange(start, start + words.size(1), device=words.device)
         return self.drop(F.embedding(places, self.encoding).expand_as(words).add(words))
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 10: trials, known mistakes and correct answers."""
+"""Exercises for chapter 10: trials, known mistakes and correct answers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -21,12 +21,12 @@ Tokens = tuple[bytes, ...]
 
 
 def cut(written: str) -> Tokens:
-    """Read tokens that are written with spaces between them."""
+    """Parse tokens that are separated by spaces."""
     return tuple(token.encode() for token in written.split())
 
 
 def shown(tokens: Tokens) -> str:
-    """Write tokens as Python does, without the quotes."""
+    """Format tokens like Python, but without quotes."""
     return "·".join(repr(token)[2:-1].replace(" ", "␣") for token in tokens)
 
 
@@ -43,7 +43,7 @@ def counted(label: str, words: Mapping[str, int]) -> Trial:
 
 
 def merged(label: str, *cases: tuple[str, str], says: str = LEFT_TO_RIGHT) -> Trial:
-    """Compare the tokens after a merge, for pairs of a word and a merge."""
+    """Compare the tokens after a merge; each case is a word and a merge."""
 
     @as_trial(label, says, "equality")
     def measure(candidate: Callable[[Tokens, Pair], Tokens]) -> dict[str, str]:
@@ -434,7 +434,7 @@ def count_by_position(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[b
 
 
 def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Look back at the last token, and replace it if it is the left part of the pair."""
+    """Compare each token with the last one on a stack, and merge the two if they are the pair."""
     stack: list[bytes] = []
     is_free = False  # whether the last token is not the result of a merge
     for token in tokens:
@@ -448,7 +448,7 @@ def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tu
 
 
 def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Split off the first tokens, and call the function itself."""
+    """Merge the first two tokens or keep the first, and call the function again for the rest."""
     if len(tokens) < 2:
         return tuple(tokens)
     size = 2 if tokens[:2] == pair else 1
@@ -458,7 +458,7 @@ def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tupl
 def apply_all_in_order(
     tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
 ) -> tuple[bytes, ...]:
-    """Try every merge once, in the order in which they were learned."""
+    """Try every merge once, in the order in which the merges were learned."""
     for pair in sorted(ranks, key=lambda pair: ranks[pair]):
         tokens = merge_pair(tokens, pair)
     return tokens

@@ -1,4 +1,4 @@
-"""Exercises of chapter 11: trials, known mistakes and correct answers."""
+"""Exercises for chapter 11: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -61,7 +61,7 @@ def rates(label: str, steps: Iterable[int], d_model: int, warmup_steps: int) -> 
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Copy all weights."""
+    """Copy all weights of a model."""
     return {name: parameter.detach().clone() for name, parameter in by_name(model).items()}
 
 
@@ -94,7 +94,7 @@ def stepped(
         shown: dict[str, Any] = {}
         for n, (batches, rate) in enumerate(zip(steps, rates, strict=True), start=1):
             losses = (translation_loss(model, *batch, pad_id=0) for batch in batches)
-            losses = losses if batches[1:] else [*losses]  # several come from a generator
+            losses = losses if batches[1:] else [*losses]  # several losses come from a generator
             value = candidate(model, optimizer, losses, rate, **options)
             shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
         modes = [model.training, *sum(model.modes.values(), [])]
@@ -109,7 +109,7 @@ def stepped(
 
 
 def updates(label: str, steps: Iterable[int], size: float = 1.0, **options: Any) -> Trial:
-    """Compare Adam's updates and both moments; all steps follow each other."""
+    """Compare Adam's updates and both moments; each step continues from the one before."""
 
     def measure(candidate: Callable) -> Outcome:
         shown, now = {}, dict.fromkeys("mv", torch.zeros(2, 3))
@@ -633,7 +633,7 @@ MISTAKES = (*LOSSES, *ADAM_MISTAKES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
 
 
 def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
-    """Call ``F.cross_entropy`` for the whole loss without padding, and for one term with it."""
+    """Call ``F.cross_entropy`` for the whole loss or, if there is padding, for one of its terms."""
     scores, right = scores.reshape(-1, scores.size(-1)), right.reshape(-1)
     if pad_id is None:
         return F.cross_entropy(scores, right, label_smoothing=smoothing)
@@ -652,7 +652,7 @@ def adam_in_place(g, m, v, t, betas=(0.9, 0.98), eps=1e-9):
 
 
 def adam_by_lerp(gradient, m, v, step, betas=(0.9, 0.98), eps=1e-9):
-    """Interpolate, and return a list."""
+    """Update the moments by interpolation, and return a list."""
     m, v = m.lerp(gradient, 1 - betas[0]), v.lerp(gradient.pow(2), 1 - betas[1])
     first, second = (x / (1 - beta**step) for x, beta in zip((m, v), betas, strict=True))
     return [first.div(second.pow(0.5).add(eps)), m, v]

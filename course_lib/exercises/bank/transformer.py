@@ -1,4 +1,4 @@
-"""Exercises of chapter 09: trials, known mistakes and correct answers."""
+"""Exercises for chapter 09: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +44,7 @@ HALF = replace(APART, tie_embeddings="decoder")
 WIDE = replace(ONE, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
 SRC = torch.tensor([[5, 0, 7, 8, 9], [9, 2, 4, PAD, PAD]])
 TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
-FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, which may have no gradient
+FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, because it may have no gradient
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
 SPREAD = "√d_model times the standard deviation of"
 LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
@@ -66,7 +66,7 @@ def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
 def shows(
     label: str, look: Callable, says: str = "", kind: str = "property", dropout: float = 0.0
 ) -> Trial:
-    """Look at a model in eval mode whose parameters are known."""
+    """Inspect a model with known parameters in eval mode."""
 
     @as_trial(label, says, kind)
     def measure(candidate: Callable) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def shows(
 
 
 def halves(model: Any) -> dict[str, Tensor]:
-    """Encode a source, and decode with another memory."""
+    """Encode a source, and decode with a different memory."""
     return {
         "encode(src)": model.encode(SRC),
         "decode(tgt, memory, src)": model.decode(TGT, normal("memory", *SRC.shape, D_MODEL), SRC),
@@ -114,7 +114,7 @@ def start(candidate: Callable) -> dict[str, float]:
 
 
 def silenced(model: Any) -> dict[str, Tensor]:
-    """Drop all embeddings and all outputs of sub-layers."""
+    """Drop all embeddings and all sub-layer outputs."""
     model.train()
     return {"encode(src)": model.encode(SRC), "logits": model(SRC, TGT)}
 
@@ -376,7 +376,7 @@ class ModelInSmallSteps(nn.Module):
         initialize(self)
 
     def embed(self, ids: Tensor, table: nn.Embedding) -> Tensor:
-        """Look up, scale, and add the positions."""
+        """Look up and scale the embeddings, and add the positions."""
         return self.positions(table(ids).mul(self.config.d_model**0.5))
 
     def words(self, ids: Tensor) -> Tensor:
@@ -398,11 +398,11 @@ class ModelInSmallSteps(nn.Module):
         return self.output(decoded)
 
     def forward(self, src, tgt):
-        """Encode, then decode."""
+        """Encode the source, and decode the target."""
         return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
-        """Record the weights of three kinds of attention."""
+        """Record the weights in the three kinds of attention."""
         places = {
             "encoder": [layer.self_attn for layer in self.encoder.layers],
             "decoder": [layer.self_attn for layer in self.decoder.layers],
