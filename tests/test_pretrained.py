@@ -328,7 +328,9 @@ def test_several_files_are_never_merged_by_guessing(tmp_path, single):
     stem, ending = single.split(".")
     (tmp_path / single).touch()
     (tmp_path / f"{stem}-ema.{ending}").touch()
-    with pytest.raises(ValueError, match=says(f"{stem}-ema.{ending}", f"all of them but {single}")):
+    with pytest.raises(
+        ValueError, match=says(f"{stem}-ema.{ending}", f"all of them except {single}")
+    ):
         read_weights(tmp_path)
 
 
