@@ -31,7 +31,7 @@ LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports t
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with the given arguments, by default those of the process.
 
-    Returns 0, 1 if a check fails, 2 after printing what is wrong, or 130 after Ctrl-C.
+    Returns 0 on success, 1 if a check fails, 2 after printing what is wrong, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         return 0
     except UnicodeError as error:
-        sentence = f"a word, a path or a file is not text in UTF-8 ({error})"
+        sentence = f"a word, a path or a file is not valid UTF-8 ({error})"
     except (ValueError, OSError) as error:
         sentence = str(error)
     except (MemoryError, RuntimeError) as error:

@@ -32,7 +32,7 @@ def check_attention_inputs(
     if q[-1] != k[-1]:
         raise ValueError(f"query and key need the same d_k, got {q[-1]} and {k[-1]}: {shapes}")
     if k[-2] != v[-2]:
-        raise ValueError(f"every key needs one value, got {k[-2]} keys, {v[-2]} values: {shapes}")
+        raise ValueError(f"every key needs a value, got {k[-2]} keys and {v[-2]} values: {shapes}")
     try:
         leading = torch.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     except RuntimeError:
@@ -203,7 +203,7 @@ def check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
 
 
 def check_factors(factors: Sequence[float], pairs: int) -> None:
-    """Raise ValueError if rope_factors lacks a positive number for each pair of columns."""
+    """Raise ValueError unless rope_factors has one positive number for each pair of columns."""
     if len(factors) != pairs or not min(factors) > 0:
         raise ValueError(f"rope_factors must be {pairs} positive numbers, got {factors}")
 
@@ -233,7 +233,7 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int 
 
 
 def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> None:
-    """Check that all ids are from 0 to vocab_size - 1, only on the CPU and not in compiled code.
+    """Check that ids are from 0 to vocab_size - 1, but only on the CPU and not in compiled code.
 
     Raises ValueError with the lowest and the highest id if they are not.
     """
@@ -289,7 +289,7 @@ def check_truncation(length: int, stored: int) -> None:
     Raises ValueError if fewer tokens are stored, or ``length`` is negative.
     """
     if length not in range(stored + 1):
-        raise ValueError(f"length={length} is not in 0 … {stored}, the tokens stored")
+        raise ValueError(f"length={length} must be from 0 to {stored}, the number of stored tokens")
 
 
 def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:

@@ -94,7 +94,7 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     checkpoint = run_folder.read_checkpoint(out) if options.resume else None
     if not (options.resume or options.force) and run_folder.find_checkpoint(out):
         raise ValueError(
-            f"{out} contains a training run; --resume continues it, --force replaces it"
+            f"{out} contains a training run; --resume continues it, and --force replaces it"
         )
     task = TASKS[options.task]
     config_class = task.pipeline_class.config_class

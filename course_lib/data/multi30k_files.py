@@ -56,8 +56,8 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
     if missing:
         download = as_typed("download", "multi30k", *([str(folder)] if folder else []))
         raise ValueError(
-            f"{corpus} lacks {', '.join(missing)} of Multi30k; name another folder with --data or "
-            f"COURSE_DATA, or download it once (4 MB) with `{download}`"
+            f"{corpus} lacks {', '.join(missing)} from Multi30k; name another folder with --data "
+            f"or COURSE_DATA, or download it once (4 MB) with `{download}`"
         )
     return corpus
 
@@ -91,7 +91,7 @@ def load_multi30k(
         actual = pooch.file_hash(path)
         if actual != SUMS[path.name]:
             raise ValueError(
-                f"{path} is not the file of Multi30k that this course was measured on (sha256 "
+                f"{path} is not the Multi30k file that our results were measured on (sha256  "
                 f"{actual} instead of {SUMS[path.name]}); remove it and download it again"
             )
         lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")

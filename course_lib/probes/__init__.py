@@ -82,8 +82,8 @@ def probe(
         fresh: ``False`` for a trained model, whose first loss would mean nothing.
 
     Returns:
-        A result for each probe that applies. The model's weights, mode and gradients and
-        the random state stay as they were.
+        A result for each probe that applies. The model's weights, mode and gradients stay as they
+        were, and so does the random state.
 
     Raises:
         ValueError: If ``prepare_model`` rejects the model.

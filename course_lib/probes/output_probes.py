@@ -50,8 +50,8 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
         side: The index of the input: -1 for the target, or for the only text.
 
     Returns:
-        Shape ``(T, L)``, in units of the largest logit: how far the logits at
-        position t move if token l changes.
+        Shape ``(T, L)``, in units of the largest logit: how far the logits at position t move if
+        token l changes.
     """
     ids = probed.batch()
     base = probed.logits(*ids)  # (B, T, V)

@@ -18,7 +18,7 @@ class ChunkedLoss(nn.Module):
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether logits are computed in bfloat16; then the loss has only 8 bits, too.
+        bfloat16: Whether logits are computed in bfloat16; then the loss, too, has only 8 bits.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         gpus = torch.cuda.device_count()
         if rank >= gpus:
             raise ValueError(
-                f"each process needs a GPU, and there are {gpus} GPUs; start {gpus} processes, "
+                f"each process needs a GPU, but there are {gpus} GPUs; start {gpus} processes, "
                 "or use --device cpu"
             )
         torch.cuda.set_device(rank)

@@ -194,7 +194,7 @@ def fit(task: Task, model: nn.Module) -> TrainState:
 
 
 def clocks() -> dict[str, float]:
-    """Return the time, and the CPU time of all threads, in seconds."""
+    """Return the wall-clock time, and the CPU time of all threads, in seconds."""
     return {"wall": time.monotonic(), "cpu": time.process_time()}
 
 

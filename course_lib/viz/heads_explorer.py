@@ -78,7 +78,7 @@ def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dic
 class HeadsExplorer(Explorer):
     """Show every head of the trained translator, and let the reader switch heads off.
 
-    The translator is the one from chapter 11. Unless it exists, it is trained in half a minute.
+    The translator is the one from chapter 11. If it is missing, it is trained in half a minute.
     """
 
     module = "heads"
