@@ -289,7 +289,9 @@ def check_truncation(length: int, stored: int) -> None:
     Raises ValueError if fewer tokens are stored, or ``length`` is negative.
     """
     if length not in range(stored + 1):
-        raise ValueError(f"length={length} must be from 0 to {stored}, the number of stored tokens")
+        raise ValueError(
+            f"length={length} must be an integer from 0 to {stored}, the number of stored tokens"
+        )
 
 
 def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
