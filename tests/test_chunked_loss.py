@@ -124,5 +124,5 @@ def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     load_average(tmp_path, 2, model)
     assert model.weight.item() == 10.5
     for count in (0, 4):
-        with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
+        with pytest.raises(ValueError, match=f"contains 3 epochs, so {count} cannot"):
             load_average(tmp_path, count, model)
