@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder, and delete the file afterward."""
+    """Yield a temporary path in the same folder as ``path``, and delete its file afterward."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -34,13 +34,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a text file in one step, as ``replacing`` does."""
+    """Replace a text file in one step, using ``replacing``."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file to the next free backup name, and return its new path."""
+    """Rename a file to the next unused backup name, and return its new path."""
     names = (path.with_name(f"{path.name}.aside-{number}") for number in itertools.count(1))
     aside = next(name for name in names if not name.exists())
     os.replace(path, aside)

@@ -10,20 +10,20 @@ from torch import Tensor, nn
 def capture_attention(
     attentions: Mapping[str, Sequence[Tensor | nn.Module]], run: Callable[[], object]
 ) -> dict[str, Tensor]:
-    """Run a model, and return the attention weights that its layers have computed.
+    """Run a model, and return the attention weights that its layers compute.
 
     Two hooks are registered on each layer. The first asks for the weights before ``forward`` runs,
     and the second records them afterward. Both are removed at the end, even after an error.
 
     Args:
         attentions: Lists of ``MultiHeadAttention`` layers, by name.
-        run: The function to run. It calls every layer once.
+        run: The function that runs the model. It must call every layer once.
 
     Returns:
         For each name, the weights ``(N, B, H, T, S)`` of its N layers.
 
     Raises:
-        ValueError: If a list is empty, or an entry is not a layer or does not run exactly once.
+        ValueError: If a list is empty, or an entry is not an attention layer or is not called once.
     """
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 

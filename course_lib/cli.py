@@ -29,9 +29,9 @@ LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports t
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of the process.
+    """Run the command with the given arguments, by default those of the process.
 
-    Returns 0, 1 if a check fails, 2 with one sentence if something is wrong, or 130 after Ctrl-C.
+    Returns 0 on success, 1 if a check fails, 2 after printing what is wrong, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         return 0
     except UnicodeError as error:
-        sentence = f"a word, a path or a file is not text in UTF-8 ({error})"
+        sentence = f"a word, a path or a file is not valid UTF-8 ({error})"
     except (ValueError, OSError) as error:
         sentence = str(error)
     except (MemoryError, RuntimeError) as error:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str], command: str) -> int:
-    """Run a command; return its exit code."""
+    """Run a command, and return its exit code."""
     options = parser(task_of(arguments), command).parse_args(arguments or ["--help"])
     " ".join(arguments).encode()  # raises an error if it is not text in UTF-8
     function = options.run
@@ -73,13 +73,13 @@ def run(arguments: Sequence[str], command: str) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Ask whether a similar word was meant, and do not quote long words whole."""
+    """Suggest a similar word after a typo, and shorten long words in error messages."""
 
     commands: argparse._SubParsersAction | None = None  #: of the program itself
     task = "numbers"  #: whose options and verb the commands have
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
-        """Let the command say which of its options is wrong, because it knows the others."""
+        """Let the subcommand report unknown options, because it can suggest similar ones."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             known = self.commands.choices[options.command] if self.commands else self
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and what may have been meant, and exit with 2."""
+        """Print what is wrong and what the user may have meant, and exit with code 2."""
         names: list[str] = []
         if wrong := re.search(r"invalid choice: '(.*?)'.*choose from (.*)\)", message):
             names = re.findall(r"[^\s',]+", wrong[2])
@@ -99,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         super().error(shortened(message + (did_you_mean(wrong[1], names) if wrong else "")))
 
     def format_help(self) -> str:
-        """Return the overview of all commands, or the help of one of them."""
+        """Return the overview of all commands, or the help for one of them."""
         return overview() if self.commands else super().format_help()
 
 
@@ -122,7 +122,7 @@ def overview() -> str:
 
 
 def task_of(arguments: Sequence[str]) -> str:
-    """Return the task that the options name, or the one that fits the command."""
+    """Return the task that the options name, or the default task for the command."""
     finder = argparse.ArgumentParser(add_help=False)
     finder.add_argument("--task", nargs="?")  # without a value: an error later
     finder.add_argument("--weights", nargs="?")
@@ -133,9 +133,9 @@ def task_of(arguments: Sequence[str]) -> str:
 
 
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
-    """Describe the commands, with the options of one task.
+    """Build the parser for all commands, with the options of one task.
 
-    If only one command is wanted, others have no options when describing them would import torch.
+    If only one command is needed, the others get no options if adding these would import torch.
     """
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")

@@ -44,7 +44,7 @@ SIGNS = {"✓": "green", "✗": "red", "○": "yellow", "◐": "yellow"}
 def add_command(
     commands: argparse._SubParsersAction, name: str, run: Callable | str
 ) -> argparse.ArgumentParser:
-    """Add a command, and the function that runs it, or ``"module:function"``."""
+    """Add a command and the function that runs it, which may be given as ``"module:function"``."""
     (purpose,) = [group[name] for group in COMMANDS.values() if name in group]
     command = commands.add_parser(name, description=purpose)
     command.set_defaults(run=run, parser=command)
@@ -52,14 +52,14 @@ def add_command(
 
 
 def whole_from_one(text: str) -> int:
-    """Read a positive integer; a wrong value raises an error with an explanation."""
+    """Parse a positive integer, or raise an error that explains what is wrong."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
 def path_of(text: str) -> Path:
-    """Read the name of a file or a folder; ``~`` stands for the user's home folder."""
+    """Turn the name of a file or folder into a path; ``~`` stands for the user's home folder."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or a folder is empty")
     return Path(text).expanduser()
@@ -77,7 +77,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 def has_colors(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal with colors, and the user wants to see them."""
+    """Return whether a stream is a terminal that shows colors and the user wants them."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
     return wanted and known and stream.isatty()
@@ -89,12 +89,12 @@ def paint(text: str, color: str) -> str:
 
 
 def paint_signs(text: str) -> str:
-    """Color the signs of reports."""
+    """Color the signs in a report, such as ✓ and ✗."""
     return re.sub("[✓✗○◐]", lambda sign: paint(sign[0], SIGNS[sign[0]]), text)
 
 
 def tell(sentence: str) -> None:
-    """Print a message for people; programs that read a command's output do not see it."""
+    """Print a message to stderr if it is a terminal, so that only people see the message."""
     if sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 
@@ -103,28 +103,28 @@ def as_typed(*words: str, program: str = "course") -> str:
     """Return a command that runs from the current folder.
 
     It begins with the program's name if the shell finds this environment's program under that name,
-    and otherwise with its path.
+    and otherwise with the program's path.
     """
     return quoted([*_start_of(program), *words])
 
 
 def runnable(sentence: str) -> str:
-    """Rewrite the commands in a sentence, such as `course train`, as ``as_typed`` does."""
+    """Rewrite the commands in a sentence, such as `course train`, using ``as_typed``."""
     return re.sub(r"(?<=`)(course|pip)(?= \S)", lambda name: as_typed(program=name[0]), sentence)
 
 
 def quoted(words: list[str]) -> str:
-    """Join the words of a command for the shell of this system."""
+    """Join and quote the words of a command for this system's shell."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def environment_path() -> str:
-    """Return the PATH that finds the programs of this environment first."""
+    """Return a PATH on which this environment's programs come first."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 
 def _start_of(program: str) -> list[str]:
-    """Return the first words of a command."""
+    """Return the words that start a program."""
     own, found = shutil.which(program, path=sysconfig.get_path("scripts")), shutil.which(program)
     if found and (own is None or os.path.samefile(own, found)):
         return [program]
@@ -134,7 +134,7 @@ def _start_of(program: str) -> list[str]:
 
 
 def _shortest(path: str) -> str:
-    """Return the absolute or the relative path of a program, whichever is shorter."""
+    """Return a program's absolute or relative path, whichever is shorter."""
     try:
         relative = os.path.relpath(path)
     except ValueError:  # on another drive of Windows

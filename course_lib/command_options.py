@@ -1,4 +1,4 @@
-"""The options of the commands about models, defined without importing torch."""
+"""The options of the commands that work with models, defined without importing torch."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ class TaskOptions:
     examples: dict[str, str] = field(default_factory=dict)  #: for a first try, by the variant
 
     def described(self, variant: str | None = None) -> str:
-        """Describe what the task trains, for the default variant unless one is given."""
+        """Describe what the task trains, for the given variant or the default one."""
         words = next(iter(self.settings.values()))["choices"]
         return self.what.format(words[variant or next(iter(words))])
 
@@ -140,13 +140,13 @@ TASK_OPTIONS = {
 
 
 def add_commands(commands: argparse._SubParsersAction, name: str) -> None:
-    """Describe the commands about models; another task has other options."""
+    """Add the commands that work with models, with the options of one task."""
     _add_training_commands(commands, name)
     _add_model_commands(commands, name)
 
 
 def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> None:
-    """Describe the commands that train and measure."""
+    """Add the commands that train and evaluate models."""
     chosen = TASK_OPTIONS[name]
     module = "course_lib.training_commands:"
     trains = add_command(commands, "train", f"{module}train_command")
@@ -170,7 +170,7 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
 
 
 def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None:
-    """Describe the commands that use, download and probe models."""
+    """Add the commands that use, download and probe models."""
     chosen = TASK_OPTIONS[name]
     module = "course_lib.model_commands:"
     uses = add_command(commands, chosen.verb, f"{module}use_command")
@@ -221,13 +221,13 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
 
 
 def _add_arguments(command: argparse.ArgumentParser, options: Options) -> None:
-    """Describe options."""
+    """Add options to a command."""
     for option, arguments in options.items():
         command.add_argument(option, **arguments)
 
 
 def announce(options: argparse.Namespace) -> None:
-    """Say what will be trained and how long it takes; one of several processes says it."""
+    """Print what will be trained and how long it takes; only one of several processes prints it."""
     if options.command in ("translate", "sample", "chat", "evaluate"):
         tell("Loading the model …")
     elif options.command == "train" and os.environ.get("RANK", "0") == "0":  # set by torchrun

@@ -26,9 +26,9 @@ Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
 
 
 def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
-    """Load a model in the layout of GPT-2 or Llama, and its tokenizer.
+    """Load a model in GPT-2's or Llama's layout, and its tokenizer.
 
-    Raises ValueError if the folder or the file contains another kind of model, or no tokenizer.
+    Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
     """
     config = Path(path) / "config.json"
     is_gpt2 = config.is_file() and read_json(config).get("model_type") == "gpt2"
@@ -36,13 +36,13 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
     if tokenizer is None:
         raise ValueError(
             f"{path} has no tokenizer.json to read the text with; the transformers library "
-            f"can write it: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+            f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
         )
     return model, tokenizer
 
 
 def sampler(seed: int = 0, **options: Any) -> Draw:
-    """Return a function that draws the next token, with options of ``sample_tokens``.
+    """Return a function that draws the next token, given options for ``sample_tokens``.
 
     Raises ValueError if an option is out of range.
     """
@@ -54,9 +54,9 @@ def sampler(seed: int = 0, **options: Any) -> Draw:
 def write(
     engine: Engine, ids: Sequence[int], tokenizer: Tokenizer, draw: Draw, tokens: int
 ) -> Iterator[int]:
-    """Read ids with an engine, and yield at most ``tokens`` ids that follow.
+    """Feed ids to an engine, and yield the ids of at most ``tokens`` new tokens.
 
-    Any special token ends the text, because none of them belongs in it.
+    Any special token ends the text, because no special token belongs in it.
     """
     added = tokenizer.get_added_tokens_decoder()
     ends = {number for number, token in added.items() if token.special}
@@ -70,7 +70,7 @@ def write(
 
 
 def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
-    """Yield the text of tokens as soon as its characters are complete, without special tokens."""
+    """Yield the text of tokens, except special ones, as soon as its characters are complete."""
     stream = DecodeStream(skip_special_tokens=True)
     for token in tokens:
         if text := stream.step(tokenizer, token):
@@ -78,9 +78,9 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
 
 
 def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Iterator[str]:
-    """Yield a prompt, and then piece by piece how a published model continues it.
+    """Yield a prompt, and then, piece by piece, a published model's continuation.
 
-    Raises ValueError as ``load_writer`` does, or if the prompt is empty or too long.
+    Raises ValueError in the same cases as ``load_writer``, or if the prompt is empty or too long.
     """
     model, tokenizer = load_writer(path)
     ids = tokenizer.encode(prompt).ids
@@ -89,7 +89,7 @@ def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Ite
     limit = model.config.max_len
     if len(ids) > limit:
         raise ValueError(
-            f"the prompt has {len(ids):,} tokens, and this model reads at most {limit:,}"
+            f"the prompt has {len(ids):,} tokens, but this model reads at most {limit:,}"
         )
     engine = text_engine(model, min(limit, len(ids) + tokens))
     new = write(engine, ids, tokenizer, draw, tokens)
@@ -97,12 +97,12 @@ def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Ite
 
 
 class Conversation:
-    """Talk with a published model that was trained to answer; it reads each token only once.
+    """Chat with a published model that was trained to chat; the model reads each token only once.
 
     Args:
-        path: A folder or a GGUF file, as for ``load_writer``, with a chat template.
-        draw: What ``sampler`` returns.
-        tokens: The largest number of tokens of an answer.
+        path: A folder or a GGUF file that ``load_writer`` can read, with a chat template.
+        draw: The function that ``sampler`` returned.
+        tokens: The maximum number of tokens in an answer.
 
     Raises:
         ValueError: If there is no such model, no tokenizer, or no chat template.
@@ -119,9 +119,9 @@ class Conversation:
         self.ids: list[int] = []  # of the conversation; the engine has read the first of them
 
     def answer(self, question: str) -> Iterator[str]:
-        """Yield the answer to a question piece by piece, given what was said before.
+        """Yield the answer to a question piece by piece, given the conversation up to now.
 
-        If the caller stops early, the answer so far is part of the conversation.
+        If the caller stops early, the conversation keeps the part that was yielded.
         Raises ValueError if the conversation gets too long for the model.
         """
         messages = [*self.messages, {"role": "user", "content": question}]
@@ -142,16 +142,16 @@ class Conversation:
             self.messages = [*messages, {"role": "assistant", "content": answer}]
 
     def _new_tokens(self, known: int) -> Iterator[int]:
-        """Yield the tokens of an answer, and add them to the ids of the conversation."""
+        """Yield the tokens of an answer, and add them to the conversation's ids."""
         for token in write(self.engine, self.ids[known:], self.tokenizer, self.draw, self.tokens):
             self.ids.append(token)
             yield token
 
     def _check_room(self) -> None:
-        """Raise ValueError if the model cannot read the whole conversation and a new token."""
+        """Raise ValueError if the model cannot read the whole conversation and one more token."""
         if len(self.ids) >= self.room:
             raise ValueError(
-                f"the conversation has {len(self.ids):,} tokens, and this model reads at most "
+                f"the conversation has {len(self.ids):,} tokens, but this model reads at most "
                 f"{self.room:,}"
             )
 

@@ -1,4 +1,4 @@
-"""Input checks whose errors show the wrong values and say what to do."""
+"""Input checks whose error messages show the wrong values and say what to do."""
 
 import math
 from collections import Counter
@@ -32,7 +32,7 @@ def check_attention_inputs(
     if q[-1] != k[-1]:
         raise ValueError(f"query and key need the same d_k, got {q[-1]} and {k[-1]}: {shapes}")
     if k[-2] != v[-2]:
-        raise ValueError(f"every key needs one value, got {k[-2]} keys, {v[-2]} values: {shapes}")
+        raise ValueError(f"every key needs a value, got {k[-2]} keys and {v[-2]} values: {shapes}")
     try:
         leading = torch.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     except RuntimeError:
@@ -60,7 +60,7 @@ def check_mask(mask: Tensor, target: tuple[int, ...]) -> None:
 def check_widths(d_model: int, query: Tensor, key: Tensor, value: Tensor) -> None:
     """Check that query, key and value have the width that a ``MultiHeadAttention`` was built for.
 
-    Raises ValueError if one has another width or fewer than two axes.
+    Raises ValueError if one of them has a different width or fewer than two axes.
     """
     for name, x in {"query": query, "key": key, "value": value}.items():
         if x.dim() < 2 or x.size(-1) != d_model:
@@ -102,7 +102,7 @@ def check_width(x: Tensor, d_model: int) -> None:
 
 
 def check_same_shape(x: Tensor, output: Tensor) -> None:
-    """Raise ValueError if a sub-layer's output is not a tensor with the shape of its input."""
+    """Raise ValueError if a sub-layer's output is not a tensor of the same shape as its input."""
     if not isinstance(output, Tensor):
         raise ValueError(f"the sub-layer must return one tensor, not {type(output).__name__}")
     if output.shape != x.shape:
@@ -125,9 +125,9 @@ def check_dropout(dropout: float) -> None:
 
 
 def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
-    """Check that x (..., L, d_model) fits a table of positions (max_len, d_model), from row start.
+    """Check that x (..., L, d_model), from position start on, fits a table (max_len, d_model).
 
-    Raises ValueError if x has fewer than two axes or another width, or ends after ``max_len``.
+    Raises ValueError if x has fewer than two axes or a different width, or ends after ``max_len``.
     """
     max_len, d_model = table.shape
     if x.dim() < 2 or x.size(-1) != d_model:
@@ -144,9 +144,9 @@ def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
 def check_config(config: object, activations: Collection[str] = ()) -> None:
     """Check the hyperparameters of a ``TransformerConfig``, ``GPTConfig`` or ``ModernConfig``.
 
-    Raises ValueError, with the field's name and value, if a size is not a positive integer, another
-    number is out of range, the heads do not divide the width, or the vocabularies and the padding
-    do not fit together.
+    Raises ValueError, with the field's name and value, if a size is not a positive integer, any
+    other number is out of range, the number of heads does not divide the width, or the padding id
+    is not in the vocabularies.
     """
     values = vars(config)
     for name, kind in get_annotations(type(config)).items():
@@ -156,7 +156,7 @@ def check_config(config: object, activations: Collection[str] = ()) -> None:
             kind_of_number = "an integer" if is_id else "a positive integer"
             raise ValueError(f"{name} must be {kind_of_number}, got {value!r}")
         if kind is float and not (isinstance(value, int | float) and 0 <= value < math.inf):
-            raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
+            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
         if kind is bool and type(value) is not bool:
             raise ValueError(f"{name} must be True or False, got {value!r}")
     check_dropout(values.get("dropout", 0.0))
@@ -203,7 +203,7 @@ def check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
 
 
 def check_factors(factors: Sequence[float], pairs: int) -> None:
-    """Raise ValueError if rope_factors are not one positive number for each pair of columns."""
+    """Raise ValueError unless rope_factors has one positive number for each pair of columns."""
     if len(factors) != pairs or not min(factors) > 0:
         raise ValueError(f"rope_factors must be {pairs} positive numbers, got {factors}")
 
@@ -212,9 +212,9 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int 
     """Check that an embedding can look up ids (B, L); ``name`` is what the message calls them.
 
     Raises ValueError if they are not integers of shape (B, L), if there are none, if there are more
-    than ``max_len`` with the ``start`` tokens before them, or if they are not all in 0 to
-    vocab_size - 1. The values are checked on the CPU only, and not while compiling, because reading
-    them on a GPU would wait for the device.
+    than ``max_len`` including the ``start`` tokens before them, or if any of them is not from 0 to
+    vocab_size - 1. The values are checked only on the CPU, and not in compiled code, because a
+    program that reads them on a GPU has to wait for it.
     """
     dtype = getattr(ids, "dtype", type(ids))
     if dtype not in (torch.int64, torch.int32):
@@ -233,7 +233,7 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int 
 
 
 def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> None:
-    """Check that all ids are in 0 to vocab_size - 1, on the CPU and outside of compiled code only.
+    """Check that ids are from 0 to vocab_size - 1, but only on the CPU and not in compiled code.
 
     Raises ValueError with the lowest and the highest id if they are not.
     """
@@ -249,10 +249,10 @@ def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> No
 
 
 def check_targets(logits: Tensor, targets: Tensor) -> None:
-    """Check that targets (...) are ids of the vocabulary of logits (..., V).
+    """Check that targets (...) fit logits (..., V) and are ids in their vocabulary.
 
-    Raises ValueError if the shapes do not match, or the targets are not integers in 0 to V - 1.
-    The values are checked as in ``check_ids``.
+    Raises ValueError if the shapes do not match, or the targets are not integers from 0 to V - 1.
+    The values are checked under the same conditions as in ``check_ids``.
     """
     if logits.shape[:-1] != targets.shape:
         raise ValueError(
@@ -271,7 +271,7 @@ def check_targets(logits: Tensor, targets: Tensor) -> None:
 def check_untied(model: nn.Module, layers: Collection[tuple[str, nn.Linear]]) -> None:
     """Check that layers can be changed without changing another part of the model.
 
-    Raises ValueError, with the layer's name, if one shares its weight.
+    Raises ValueError, with the layer's name, if a layer shares its weight with another part.
     """
     parameters = model.named_parameters(remove_duplicate=False)
     uses = Counter(id(parameter) for _, parameter in parameters)
@@ -286,10 +286,12 @@ def check_untied(model: nn.Module, layers: Collection[tuple[str, nn.Linear]]) ->
 def check_truncation(length: int, stored: int) -> None:
     """Check that the first ``length`` of the stored tokens can be kept.
 
-    Raises ValueError if there are fewer, or ``length`` is negative.
+    Raises ValueError if fewer tokens are stored, or ``length`` is negative.
     """
     if length not in range(stored + 1):
-        raise ValueError(f"length={length} is not in 0 … {stored}, the tokens stored")
+        raise ValueError(
+            f"length={length} must be an integer from 0 to {stored}, the number of stored tokens"
+        )
 
 
 def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
@@ -355,8 +357,8 @@ def check_rows(ids: Tensor, sources: int) -> None:
 def check_scores(scores: Tensor, temperature: float) -> None:
     """Check that the softmax of every row of scores is defined.
 
-    Raises ValueError if a row contains nan, infinity, or no finite score. The values are checked on
-    the CPU only, because reading them on a GPU would wait for the device.
+    Raises ValueError if a row contains nan, infinity, or no finite score. The values are checked
+    only on the CPU, because a program that reads them on a GPU has to wait for it.
     """
     if scores.device.type == "cpu" and not scores.amax(dim=-1).isfinite().all():
         raise ValueError(
@@ -366,5 +368,5 @@ def check_scores(scores: Tensor, temperature: float) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Quote the beginning of an error: one line, and at most ``QUOTED`` characters of it."""
+    """Return the first line of an error message, cut to at most ``QUOTED`` characters."""
     return str(error).strip().partition("\n")[0][:QUOTED]

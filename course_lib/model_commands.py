@@ -25,7 +25,7 @@ CHAT_MODEL = "smollm2-135m-instruct"
 
 
 def use_command(options: argparse.Namespace) -> int:
-    """Translate text or many lines, or continue a prompt."""
+    """Translate the given text or each line of input, or continue a prompt."""
     if options.weights:
         prepare(options)
         path = find_weights(options.weights)
@@ -52,7 +52,7 @@ def use_command(options: argparse.Namespace) -> int:
 
 
 def write(pipeline: Pipeline, text: str, options: argparse.Namespace) -> str:
-    """Translate a sentence or a number, in digits or in words, or continue a text."""
+    """Translate a sentence, or a number in digits or words, or continue a prompt."""
     if isinstance(pipeline, TextGenerator):
         prompt = text or PROMPTS[pipeline.config.text]
         return pipeline.generate(prompt, options.tokens, **sampling_options(options))[0]
@@ -67,7 +67,7 @@ def write(pipeline: Pipeline, text: str, options: argparse.Namespace) -> str:
 
 
 def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of sampling, and the seed."""
+    """Return the options for sampling, including the seed."""
     names = ("temperature", "top_k", "top_p")
     sampling = {name: getattr(options, name) for name in names}
     if options.temperature == 0:
@@ -81,21 +81,21 @@ def chat_command(options: argparse.Namespace) -> int:
     conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
 
     def answer(question: str) -> Iterator[str]:
-        """Yield an answer; a conversation that is too long is forgotten."""
+        """Yield an answer, and forget the conversation if it becomes too long."""
         try:
             yield from conversation.answer(question)
         except ValueError as error:
             conversation.messages.clear()
-            raise ValueError(f"{error}; we start a new conversation") from None
+            raise ValueError(f"{error}; starting a new conversation") from None
 
     invitation = "Ask a question. Ctrl-C ends an answer, and an empty line ends the chat."
     return for_each_line("chat", invitation, answer)
 
 
 def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[str]]) -> int:
-    """Use each line that is typed or piped; return 2 if a piped line fails.
+    """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
-    ``use`` returns the parts of a line of output, which is empty if the line is empty or fails.
+    ``use`` returns the parts of an output line. An empty or failing line prints an empty line.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0
@@ -115,7 +115,7 @@ def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[s
 
 
 def typed_lines(invitation: str) -> Iterator[str]:
-    """Ask for lines until one is empty, or the user wants to quit."""
+    """Prompt for lines until the user enters an empty one or asks to quit."""
     print(invitation)
     try:
         while (text := input("> ").strip()) not in ("", "quit", "exit"):
@@ -125,14 +125,14 @@ def typed_lines(invitation: str) -> Iterator[str]:
 
 
 def print_parts(parts: Iterable[str]) -> None:
-    """Print the parts of a text as they come, and then end the line."""
+    """Print the parts of a text as they arrive, and then a newline."""
     for part in parts:
         print(part, end="", flush=True)
     print(flush=True)
 
 
 def download_command(options: argparse.Namespace) -> int:
-    """Download what is missing, and print where it is and what comes next."""
+    """Download missing files, and print where they are and what to do next."""
     folder = options.folder or data_folder()
     if options.name == "multi30k":
         command = as_typed("train", "--task", "multi30k", "--data", str(folder))

@@ -1,4 +1,4 @@
-"""The commands ``train`` and ``evaluate``, and how a training run is found again."""
+"""The commands ``train`` and ``evaluate``, and functions that find an earlier training run."""
 
 import argparse
 import math
@@ -37,7 +37,7 @@ MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length co
 
 
 def train_command(options: argparse.Namespace) -> int:
-    """Train to the end, or until the end of the step in which the user asks to stop."""
+    """Train to the last step, or to the end of the step in which the user asks to stop."""
     names = ("set", "data", "threads", "device", "accumulate", "shard")
     again = [*find_words(options, "train", *names), "--resume"]
     prepare(options)
@@ -62,7 +62,7 @@ def train_command(options: argparse.Namespace) -> int:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Use the chosen threads and device, or by default all threads and a GPU."""
+    """Set the chosen number of threads and device, by default all threads and a GPU if any."""
     if options.threads is None:
         options.threads = torch.get_num_threads()
     if options.device is None:
@@ -73,7 +73,7 @@ def prepare(options: argparse.Namespace) -> None:
 def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
-    """Say what is trained; return a function that prints measurements if there is no bar."""
+    """Print what is trained; return a function that prints measurements, or None if a bar does."""
     total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
@@ -94,7 +94,7 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     checkpoint = run_folder.read_checkpoint(out) if options.resume else None
     if not (options.resume or options.force) and run_folder.find_checkpoint(out):
         raise ValueError(
-            f"{out} contains a training run; --resume continues it, --force replaces it"
+            f"{out} contains a training run; --resume continues it, and --force replaces it"
         )
     task = TASKS[options.task]
     config_class = task.pipeline_class.config_class
@@ -118,14 +118,14 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
 
 
 def evaluate_command(options: argparse.Namespace) -> int:
-    """Measure, print the results, and record them if asked to."""
+    """Evaluate a model, print the results, and record them if asked to."""
     pipeline, metadata = load(options)
     names = [name.strip("-") for name in TASK_OPTIONS[options.task].evaluate_options]
     about = metadata["config"] | {name: getattr(options, name) for name in names}
     if options.record:
         for entry in read_entries(options.record):  # before the work, not after it
             if not about.keys() <= entry.keys():
-                raise ValueError(f"{options.record} is the record of another task")
+                raise ValueError(f"{options.record} is the record of a different task")
     evaluate: dict[str, Callable] = {"numbers": evaluate_numbers, "multi30k": evaluate_sentences}
     results = evaluate.get(options.task, evaluate_text)(pipeline, options)
     tell(f"Next: {as_typed(*first_try(options, pipeline.config))}")
@@ -156,13 +156,13 @@ def evaluate_numbers(translator: Translator, options: argparse.Namespace) -> dic
 
 
 def search_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a beam search."""
+    """Return the options for a beam search."""
     check_range("alpha", options.alpha, 0.0, MOST_ALPHA)
     return dict(beam_size=options.beam, alpha=options.alpha)
 
 
 def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) -> dict[str, Any]:
-    """Translate a split freely; print BLEU and chrF."""
+    """Translate a split without teacher forcing, and print BLEU and chrF."""
     search = search_options(options)
     pairs = read_pairs(translator.config, options.split, options.data)
     sources, references = map(list, zip(*pairs, strict=True))
@@ -180,10 +180,10 @@ def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) 
 
 
 def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure the loss on all of val.
+    """Measure the loss on the whole validation part.
 
     If the text is Python, also measure how many generated lines can be parsed.
-    Raises ValueError if the text has characters that the model does not know.
+    Raises ValueError if the text does not have exactly the characters that the model knows.
     """
     config = generator.config
     text = read_text(config.text, options.data)
@@ -205,7 +205,7 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Gather the hyperparameters asked for: those of the size, then the others."""
+    """Gather the requested hyperparameters: those of the size, and then those set by options."""
     task = TASKS[options.task]
     others: dict[str, Any] = {}
     for text in getattr(options, "set", []):
@@ -217,12 +217,12 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_names(options: argparse.Namespace) -> list[str]:
-    """Name the hyperparameters that have their own option."""
+    """List the hyperparameters that have their own option."""
     return ["seed", *TASK_OPTIONS[options.task].settings]
 
 
 def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, Any]:
-    """Read NAME=VALUE; raise ValueError if there is no such field, or it has another type."""
+    """Parse NAME=VALUE; raise ValueError if there is no such field, or the type is wrong."""
     name, _, value = text.partition("=")
     types: dict[str, type] = {field.name: type(field.default) for field in fields(config_class)}
     if name not in types:
@@ -236,14 +236,14 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Return the folder of a training run: the user's own, or one among the others."""
+    """Return the folder of a training run: the user's choice, or its place in the usual folder."""
     task = TASKS[options.task]
     config = task.pipeline_class.config_class(**_settings(options))
     return options.out or run_folder.checkpoints_folder() / task.folder_name(config, options.size)
 
 
 def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]:
-    """Return a command for the same training run, with the named options that were given."""
+    """Return a command for the same training run, with those of the named options that were set."""
     words = [verb] if options.task == "numbers" else [verb, "--task", options.task]
     for name in ("size", *_own_names(options), "out", *names):
         value = getattr(options, name)
@@ -261,7 +261,7 @@ def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
 
 
 def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
-    """Load the trained model, averaged over the last epochs if asked, and the metadata."""
+    """Load the trained model and its metadata; if asked to, average the last epochs' weights."""
     prepare(options)
     task = TASKS[options.task]
     out = _folder(options)

@@ -114,7 +114,7 @@ def test_changed_bytes_are_noticed(harm, kept):
         path.write_text(path.read_text().replace('"step": 4', '"step": 5'))
     else:
         path.write_bytes(content if harm == "flipped" else content[:-9])
-    with pytest.raises(ValueError, match=says(kept, "was changed", "train again")):
+    with pytest.raises(ValueError, match=says(kept, "has been changed", "train again")):
         read_metadata(kept)
 
 

@@ -121,7 +121,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     assert_one_sentence(task.train("--resume"), task.folder, "course train")
     assert task.train()[0] == 0
     before = contents(task.folder)
-    assert_one_sentence(task.train(), "--resume continues it, --force replaces it")
+    assert_one_sentence(task.train(), "--resume continues it, and --force replaces it")
     assert contents(task.folder) == before
     code, out, _ = task.train("--resume")
     assert code == 0 and out.startswith("Continuing ") and f": {task.folder}\n" in out

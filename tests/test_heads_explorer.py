@@ -106,7 +106,7 @@ def test_digits_are_read(text):
 
 @pytest.mark.parametrize("text", ["", "1000000", "9" * 5000, "-3", "٣", "forty-five"])
 def test_a_text_that_is_not_a_number_is_answered_in_a_short_sentence(text):
-    with pytest.raises(ValueError, match="is not a number in 0 to 999,999") as caught:
+    with pytest.raises(ValueError, match="is not a number from 0 to 999,999") as caught:
         number_words(text)
     assert len(str(caught.value)) < 200
 

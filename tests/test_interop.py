@@ -119,7 +119,7 @@ MISFITS = {
         EncoderLayer(*SIZES),
         torch_layer("Decoder"),
     ),
-    "num_heads differs: ours 3, torch's 6": lambda: (
+    "num_heads differs: ours is 3, torch's is 6": lambda: (
         MultiHeadAttention(D_MODEL, H),
         nn.MultiheadAttention(D_MODEL, 6),
     ),
@@ -135,7 +135,7 @@ MISFITS = {
         MultiHeadAttention(D_MODEL, H, d_k=5),
         attention(),
     ),
-    "eps differs: ours 1e-05, torch's 0.001": lambda: (
+    "eps differs: ours is 1e-05, torch's is 0.001": lambda: (
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, eps=1e-3),
     ),
@@ -143,11 +143,11 @@ MISFITS = {
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, elementwise_affine=False),
     ),
-    "norm_first differs: ours False, torch's True": lambda: (
+    "norm_first differs: ours is False, torch's is True": lambda: (
         EncoderLayer(*SIZES),
         torch_layer("Encoder", norm_first=True),
     ),
-    "activation differs: ours {-1.0: -0.158": lambda: (
+    "activation differs: ours is {-1.0: -0.158": lambda: (
         with_tanh(GPTLayer(D_MODEL, H)),
         gpt_layer(),
     ),

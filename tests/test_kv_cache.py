@@ -72,7 +72,7 @@ def test_tokens_after_a_truncation_take_the_place_of_those_before():
     keys, values = cache.append(tokens[:, :, :1] + 9, tokens[:, :, :1] + 7)
     assert keys.flatten().tolist() == [0, 1, 9] and values.flatten().tolist() == [0, -1, 7]
     for length in (-1, 4, 1.5):
-        with pytest.raises(ValueError, match=says(f"length={length}", "0 … 3")):
+        with pytest.raises(ValueError, match=says(f"length={length}", "0 to 3")):
             cache.truncate(length)
 
 
@@ -81,7 +81,7 @@ def test_an_engine_without_a_cache_cannot_keep_more_tokens_than_it_has_read():
     engine = RecomputingEngine(model.decode, model.encode(src), src)
     engine.step(torch.full((1, 2), BOS))
     for length in (-1, 3):
-        with pytest.raises(ValueError, match=says(f"length={length}", "0 … 2")):
+        with pytest.raises(ValueError, match=says(f"length={length}", "0 to 2")):
             engine.truncate(length)
     assert engine.length == 2
 

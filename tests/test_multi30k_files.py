@@ -104,8 +104,8 @@ def test_without_a_folder_the_courses_own_is_read_or_the_error_says_what_to_do(
 @pytest.mark.parametrize(
     ("file", "content", "options", "message"),
     [
-        ("val.de", None, {}, "lacks val.de of Multi30k"),
-        ("train.en", b"x", {}, "train.en is not the file of Multi30k"),
+        ("val.de", None, {}, "lacks val.de from Multi30k"),
+        ("train.en", b"x", {}, "train.en is not the Multi30k file"),
         (None, None, dict(split="test"), "choose one of train, val, test_2016_flickr and one"),
         (None, None, dict(direction="de-fr"), "no split 'train' in the direction 'de-fr'"),
     ],

@@ -1,8 +1,8 @@
-"""Word alignments of number words, which follow from how the words are built.
+"""Alignments of number words in two languages, which follow from how the words are built.
 
 Every word contributes to a part of the number: in *three hundred forty-five*, the words *three* and
 *hundred* make the part 300, which is the digit 3 at place 2. Two tokens are aligned if they
-contribute to the same digit. Places count from the right, from 0.
+contribute to the same digit. Places are counted from the right, starting at 0.
 """
 
 import re
@@ -22,7 +22,7 @@ WORD_START = "▁"
 
 
 def part_spans(number: int, language: str) -> list[tuple[int, int, list[int]]]:
-    """Find the words of a number, and the parts of the number that each contributes to.
+    """Find the words of a number, and the parts of the number that each word contributes to.
 
     Args:
         number: An integer from 0 to LIMIT - 1.
@@ -70,13 +70,13 @@ def _values(language: str) -> dict[str, int]:
 
 @cache
 def _pattern(language: str) -> re.Pattern[str]:
-    """Match one number word, the longest that fits."""
+    """Return a pattern that matches one number word, and always the longest."""
     words = sorted({*_values(language), *SCALES[language]}, key=len, reverse=True)
     return re.compile("|".join(words))
 
 
 def text_digits(number: int, language: str) -> list[frozenset[int]]:
-    """Find the digits that every character of a number's words contributes to.
+    """Find the digits that each character of a number's words contributes to.
 
     Args:
         number: An integer from 0 to LIMIT - 1.
@@ -105,7 +105,7 @@ def _places(part: int, number: int) -> list[int]:
 
 
 def token_digits(tokens: Sequence[str], number: int, language: str) -> list[frozenset[int]]:
-    """Find the digits that every token contributes to.
+    """Find the digits that each token contributes to.
 
     Args:
         tokens: Tokens from ``Tokenizer.tokens``, with or without special tokens at the ends.
@@ -142,7 +142,7 @@ def reference_links(
     Args:
         source: Tokens of the English words.
         target: Tokens of the translation.
-        number: The number that both spell.
+        number: The number that both sequences spell.
         to: The language of the translation, one of ``LANGUAGES``.
 
     Returns:

@@ -13,7 +13,7 @@ def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
 
     Args:
         rows: Token ids of B sentences.
-        pad_id: The id that is added at the end of shorter rows.
+        pad_id: The id to append to shorter rows.
 
     Returns:
         Shape ``(B, L)``, where L is the length of the longest row.
@@ -41,7 +41,7 @@ class BatchMaker:
 
     Args:
         pairs: Source and target texts.
-        tokenizer: Turns the texts into ids, once.
+        tokenizer: Turns the texts into ids, once and for all.
         batch_size: Number of sentences in a batch, B.
         seed: Seed of the random draws.
 
@@ -60,7 +60,7 @@ class BatchMaker:
         self.seed = seed
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, from bos to eos."""
+        """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, which run from bos to eos."""
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
         chosen = torch.randint(len(self.rows), (self.batch_size,), generator=generator)
         sources, targets = zip(*(self.rows[i] for i in chosen.tolist()), strict=True)

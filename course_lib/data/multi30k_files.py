@@ -56,8 +56,8 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
     if missing:
         download = as_typed("download", "multi30k", *([str(folder)] if folder else []))
         raise ValueError(
-            f"{corpus} lacks {', '.join(missing)} of Multi30k; name another folder with --data or "
-            f"COURSE_DATA, or download it once (4 MB) with `{download}`"
+            f"{corpus} lacks {', '.join(missing)} from Multi30k; name another folder with --data "
+            f"or COURSE_DATA, or download it once (4 MB) with `{download}`"
         )
     return corpus
 
@@ -65,7 +65,7 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
 def load_multi30k(
     split: str, *, direction: str = "de-en", folder: Path | str | None = None
 ) -> list[tuple[str, str]]:
-    """Read the sentence pairs of one split, and only of this split.
+    """Read the sentence pairs of one split, and leave the other splits unread.
 
     Args:
         split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``, which is for the final report.
@@ -73,7 +73,7 @@ def load_multi30k(
         folder: As for ``multi30k_folder``.
 
     Returns:
-        Source and target texts as published, but with exactly one space between two words.
+        Source and target texts as published, but with exactly one space between words.
 
     Raises:
         ValueError: If the split or the direction is unknown, or if files are missing or do not
@@ -91,7 +91,7 @@ def load_multi30k(
         actual = pooch.file_hash(path)
         if actual != SUMS[path.name]:
             raise ValueError(
-                f"{path} is not the file of Multi30k that this course was measured on (sha256 "
+                f"{path} is not the Multi30k file that our results were measured on (sha256  "
                 f"{actual} instead of {SUMS[path.name]}); remove it and download it again"
             )
         lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
@@ -103,12 +103,12 @@ def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Pa
     """Download the files that are missing or changed, and check the digest of each.
 
     A file gets its name only when it is complete and has the expected digest, so you can stop the
-    download at any moment and call it again.
+    download at any time and call this function again.
 
     Args:
         folder: The folder that contains the folder ``multi30k``, which is returned. The default
             is the course's data folder.
-        url: Where the compressed files are, ``train.de.gz`` and so on.
+        url: The address of the compressed files, such as ``train.de.gz``.
 
     Raises:
         ValueError: If a file does not have the expected digest.
@@ -119,7 +119,7 @@ def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Pa
     corpus = pooch.create(target, url, registry=SUMS, urls=addresses)
 
     def download_unpacked(address: str, output_file: str, corpus: pooch.Pooch) -> None:
-        """Download a compressed file, and write its content."""
+        """Download a compressed file, and write its uncompressed content."""
         packed = BytesIO()
         with LimitedProgress(desc=Path(address).name, unit="B", unit_scale=True) as progress:
             progress.max_bytes = MAX_BYTES
@@ -132,7 +132,7 @@ def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Pa
             corpus.fetch(name, downloader=download_unpacked)
         except (OSError, EOFError, zlib.error) as error:  # of the network, the disk, or gzip
             raise OSError(
-                f"{addresses[name]} could not be read ({error}); are you online? The complete "
-                f"files stay in {target}: try again, or copy the folder from another computer"
+                f"{addresses[name]} could not be downloaded ({error}); are you online? The "
+                f"complete files stay in {target}: try again, or copy them from another computer"
             ) from error
     return target

@@ -1,8 +1,8 @@
 """Numbers in words, in English and three other languages.
 
-The words come from CLDR's spell-out rules, through the library ``unicode-rbnf``. A checksum of its
-digits decides which split a number belongs to, so the three splits are disjoint. All numbers below
-100 are in the training split, because larger numbers are built from the same words.
+The words come from CLDR's spell-out rules, through the ``unicode-rbnf`` library. A checksum of a
+number's digits decides which split it belongs to, so the three splits are disjoint. All numbers
+below 100 are in the training split, because larger numbers are built from the same words.
 """
 
 import random
@@ -46,12 +46,12 @@ def spell(number: int, language: str) -> str:
 
 @lru_cache(maxsize=2**16)  # a chapter and the task that it trains draw the same numbers
 def _words(number: int, language: str) -> str:
-    """Apply the rules, which takes most of the time when pairs are drawn."""
+    """Apply CLDR's rules, which takes up most of the time when pairs are drawn."""
     return _engine(language).format_number(number).text
 
 
 def split_of(number: int) -> str:
-    """Return the split of a number. From 100 on, "valid" and "test" each get one number in ten.
+    """Return a number's split. From 100 on, "valid" and "test" each get one number in ten.
 
     Example:
         >>> split_of(7), split_of(345)
@@ -64,7 +64,7 @@ def split_of(number: int) -> str:
 
 
 def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
-    """Draw numbers of a split: d from 1 to 6, all equally likely, then a number below 10^d.
+    """Draw numbers from a split: first d from 1 to 6, all equally likely, then a number below 10^d.
 
     There are few short numbers, so the training split repeats them. In the other splits all numbers
     are different, so that a score counts each of them once.
@@ -72,7 +72,7 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     Args:
         split: ``"train"``, ``"valid"`` or ``"test"``.
         count: How many numbers to draw, from 1 to LIMIT // 20.
-        seed: The same seed draws the same numbers.
+        seed: The same seed gives the same numbers.
 
     Returns:
         Numbers in [0, LIMIT), in random order.
@@ -83,7 +83,7 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     if split not in SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     if type(count) is not int or not 1 <= count <= LIMIT // 20:
-        raise ValueError(f"count must be in 1 … {LIMIT // 20}, got {count}")
+        raise ValueError(f"count must be from 1 to {LIMIT // 20}, got {count}")
     rng = random.Random(f"{split} {seed}")
     drawn: list[int] = []
     seen: set[int] = set()
@@ -102,7 +102,7 @@ def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list
         split: ``"train"``, ``"valid"`` or ``"test"``.
         count: How many pairs to draw, from 1 to LIMIT // 20.
         to: One of ``LANGUAGES``.
-        seed: The same seed draws the same numbers.
+        seed: The same seed gives the same numbers.
 
     Returns:
         Pairs of English words and their translation.
@@ -148,9 +148,9 @@ def read_number(text: str) -> int:
 
 
 def spell_digits(text: str) -> str:
-    """Turn a number below one million in digits, such as 1,234, into words.
+    """Spell out a number below one million that is written in digits, such as 1,234.
 
-    Text without digits is returned unchanged. Raises ValueError if the digits are no such number.
+    Text without digits is returned unchanged. Raises ValueError for any other digits.
 
     Example:
         >>> spell_digits("1,234"), spell_digits("nine")
@@ -165,13 +165,13 @@ def spell_digits(text: str) -> str:
 
 
 def check_number_words(text: str) -> None:
-    """Check that a text is an English number below one million, as CLDR spells it.
+    """Check that a text spells a number below one million in English, in CLDR's spelling.
 
     Args:
         text: The text to translate, in lower case.
 
     Raises:
-        ValueError: If the text is empty, contains another word, or is not a number that is spelled
+        ValueError: If the text is empty, contains any other word, or does not spell a number in
             this way. The message says what is wrong.
     """
     words = text.replace("-", " ").split()
@@ -180,10 +180,10 @@ def check_number_words(text: str) -> None:
         raise ValueError(f"there is nothing to translate; {example}")
     unknown = [word for word in words if word not in number_words()]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is not a word of numbers below one million; {example}")
+        raise ValueError(f"{unknown[0]!r} is not a word in any number below one million; {example}")
     number = read_number(text)
     if number >= LIMIT:  # for example "nine hundred hundred hundred"
         raise ValueError(f"{text!r} is not an English number below one million; {example}")
     spelled = spell(number, "en")
     if spelled != text:
-        raise ValueError(f"{text!r} is not how a number is spelled; did you mean {spelled!r}?")
+        raise ValueError(f"{text!r} is not spelled correctly; did you mean {spelled!r}?")

@@ -22,7 +22,7 @@ class Characters:
     """Turn text into ids and back, one id for each character.
 
     Args:
-        characters: The characters of the vocabulary. They are sorted, and each counts once.
+        characters: The characters of the vocabulary. They are sorted, and duplicates are left out.
 
     Example:
         >>> Characters("banana").encode("nab")
@@ -37,10 +37,10 @@ class Characters:
         return len(self.characters)
 
     def encode(self, text: str) -> Tensor:
-        """Return the ids ``(L,)`` of the characters.
+        """Return the ids ``(L,)`` of a text's characters.
 
         Raises:
-            ValueError: If it contains a character that is not in the vocabulary.
+            ValueError: If the text contains a character that is not in the vocabulary.
         """
         unknown = sorted(set(text) - set(self.characters))
         if unknown:
@@ -48,7 +48,7 @@ class Characters:
         return torch.tensor([self._ids[character] for character in text], dtype=torch.long)
 
     def decode(self, ids: Tensor) -> str:
-        """Return the text of ids ``(L,)``; raises ValueError if one is not in the vocabulary."""
+        """Turn ids ``(L,)`` into text; raise ValueError if an id is not in the vocabulary."""
         unknown = [i for i in ids.tolist() if i not in range(len(self))]
         if unknown:
             raise ValueError(f"{unknown[0]} is not an id from 0 to {len(self) - 1}")
@@ -57,13 +57,13 @@ class Characters:
 
 @dataclass(frozen=True)
 class Text:
-    """Store the ids of a text in a training part and a validation part.
+    """Store the ids of a text that is split into a training part and a validation part.
 
     Args:
         characters: The vocabulary.
         train: Ids of the training part. Shape ``(L,)``.
-        val: Ids of the validation part, which shares no file or passage with the other. Shape
-            ``(L,)``.
+        val: Ids of the validation part, which shares no file or passage with the training
+            part. Shape ``(L,)``.
     """
 
     characters: Characters
@@ -74,12 +74,12 @@ class Text:
 def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Path]]:
     """List the modules of Python's standard library for training and for validation, by name.
 
-    About one file in ten is for validation: those whose name has a checksum ending in 0. So a
-    file belongs to the same part in every version of Python. Files with characters that are not in
-    ``PRINTABLE`` are left out.
+    About one file in ten is for validation: those whose name has a checksum ending in 0. A
+    file therefore belongs to the same part in every version of Python. Files with characters that
+    are not in ``PRINTABLE`` are left out.
 
     Args:
-        folder: The folder of the library. The default is the library of the Python that is running.
+        folder: The folder of the library. The default is the running Python's library.
 
     Raises:
         ValueError: If there are not enough files, because some installations contain none.
@@ -123,7 +123,7 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
             folder.
 
     Raises:
-        ValueError: If there is no such file, or it is not text.
+        ValueError: If there is no such file, or it is not valid UTF-8.
     """
     path = Path(folder or data_folder()) / SHAKESPEARE
     if not path.is_file():
@@ -141,7 +141,7 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
 
 
 def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read ``"library"``, or read ``"shakespeare"`` from the data folder.
+    """Read the text called ``"library"``, or ``"shakespeare"`` from the data folder.
 
     Raises:
         ValueError: If the name is not one of these, or if the text cannot be read.

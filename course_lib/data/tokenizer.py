@@ -39,14 +39,14 @@ class Tokenizer:
 
         Args:
             texts: Text in both languages, from the training split only.
-            vocab_size: Number of tokens at the end, including the four special ones. There are
-                fewer if the text has no more pairs.
-            split_punctuation: Whether every punctuation mark is a token of its own. Then ``Mann``
-                and ``Mann,`` share the token ``▁Mann``. In number words, the hyphen belongs to the
-                word, so there it is False.
+            vocab_size: Number of tokens to learn, including the four special ones. There are fewer
+                if no more pairs are left.
+            split_punctuation: Whether every punctuation mark is a token of its own. If so, ``Mann``
+                and ``Mann,`` share the token ``▁Mann``. It is False for number words, because there
+                the hyphen belongs to the word.
         """
         if isinstance(texts, str):
-            raise ValueError("learn from a list of texts, not from one string")
+            raise ValueError("pass a list of texts, not one string")
         import tokenizers
         from tokenizers import decoders, models, pre_tokenizers, trainers
 
@@ -76,7 +76,7 @@ class Tokenizer:
         return self._inner.encode(text).ids
 
     def encode_target(self, text: str) -> list[int]:
-        """Turn text into ids from ``bos_id`` to ``eos_id``, for the decoder."""
+        """Turn text into ids for the decoder, from ``bos_id`` to ``eos_id``."""
         return [self.bos_id, *self.encode(text), self.eos_id]
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -9,9 +9,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def user_folder(variable: str, name: str) -> Path:
-    """Return the folder that an environment variable names, or one next to the package.
+    """Return the folder that an environment variable names, or else a folder next to the package.
 
-    If the package was installed, it is in the user's data folder instead.
+    If the package is installed, that folder is in the user's data folder instead.
     """
     if chosen := os.environ.get(variable):
         return Path(chosen).expanduser()
@@ -20,5 +20,5 @@ def user_folder(variable: str, name: str) -> Path:
 
 
 def data_folder() -> Path:
-    """Return the folder of corpora and published weights: COURSE_DATA, or ``data``."""
+    """Return the folder for corpora and published weights: COURSE_DATA, or ``data``."""
     return user_folder("COURSE_DATA", "data")

@@ -39,8 +39,8 @@ LAYOUT = Layout(NAMES, prefix="bert.", unread=rf"embeddings\.position_ids|{HEADS
 def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
     """Load BERT, or a model in its layout, from a folder in the published format.
 
-    Returns a model without dropout, in eval mode, and the tokenizer, or None if there is none.
-    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
+    Returns a model in eval mode, without dropout, and its tokenizer, or None if it has none.
+    Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     fields = read_config(folder, ["bert"], FIXED)
     config = EncoderOnlyConfig(

@@ -10,10 +10,10 @@ from course_lib.interop.gguf_file import read_metadata
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """Hold a template for conversations, and the special tokens that it relies on.
+    """Hold a chat template and the special tokens that it uses.
 
     ``source`` is a Jinja template. ``bos_token`` begins a text, and ``eos_token`` ends an answer.
-    A token that the model does not name is "".
+    A token that the model does not define is "".
     """
 
     source: str
@@ -24,7 +24,7 @@ class ChatTemplate:
 def read_chat_template(path: Path | str) -> ChatTemplate:
     """Read the template of a published folder or of a GGUF file.
 
-    Raises ValueError if there is none, because the model only continues text.
+    Raises ValueError if there is none, because such a model can only continue text.
     """
     path = Path(path)
     content = _from_gguf(path) if path.suffix == ".gguf" else _from_folder(path)
@@ -38,7 +38,7 @@ def read_chat_template(path: Path | str) -> ChatTemplate:
 
 
 def _from_gguf(path: Path) -> dict[str, Any]:
-    """Return the settings in a GGUF file, under the names that a folder uses."""
+    """Return the chat settings in a GGUF file, under the names that published folders use."""
     metadata = read_metadata(path)
     content = {"chat_template": metadata.get("tokenizer.chat_template")}
     for name in ("bos_token", "eos_token"):
@@ -48,7 +48,7 @@ def _from_gguf(path: Path) -> dict[str, Any]:
 
 
 def _from_folder(folder: Path) -> dict[str, Any]:
-    """Return the settings in ``tokenizer_config.json``; newer folders have a template file."""
+    """Return the chat settings of a folder; in newer ones, the template has a file of its own."""
     path = folder / "tokenizer_config.json"
     content = read_json(path) if path.is_file() else {}
     newer = folder / "chat_template.jinja"

@@ -1,4 +1,4 @@
-"""The fields of a published model's configuration, each checked where a loader reads it."""
+"""The fields of a published model's configuration, each checked when a loader reads it."""
 
 import json
 import math
@@ -14,9 +14,9 @@ MOST_LAYERS = 256
 
 @dataclass(frozen=True)
 class ConfigFields:
-    """Return the fields of a configuration, each checked.
+    """Read and check the fields of a configuration.
 
-    A method raises ValueError, with ``source``, name and value, if the value is not supported.
+    Each method raises ValueError, with ``source``, name and value, for an unsupported value.
     """
 
     content: Mapping[str, Any]
@@ -43,7 +43,7 @@ class ConfigFields:
         value = self.content.get(name, default)
         if type(value) in (int, float) and least <= value < math.inf:
             return float(value)
-        raise self.uncovered(name, f"numbers from {least:g}")
+        raise self.uncovered(name, f"numbers of at least {least:g}")
 
     def uncovered(self, name: str, covered: str) -> ValueError:
         """Return the error for a value that a loader does not support."""
@@ -54,25 +54,25 @@ class ConfigFields:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file that contains one JSON object; raise ValueError for any other."""
+    """Read a file that contains one JSON object; raise ValueError for any other content."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as JSON ({error}); get the file again") from None
+        raise ValueError(f"{path} cannot be read as JSON ({error}); download it again") from None
     if not isinstance(content, dict):
         shown = reprlib.repr(content)
-        raise ValueError(f"{path} must contain a JSON object, got {shown}; get the file again")
+        raise ValueError(f"{path} must contain a JSON object, got {shown}; download it again")
     return content
 
 
 def read_config(
     folder: Path | str, model_types: Collection[str], fixed: Mapping[str, object]
 ) -> ConfigFields:
-    """Read ``config.json``, and check the type of the model.
+    """Read ``config.json``, and check the model's type.
 
     ``fixed`` maps fields to the only supported value, which is also the default.
-    Raises ValueError, with the field's name and value, if a field has another value, if the weights
-    are quantized, or if there is no such file.
+    Raises ValueError, with the field's name and value, if a field has any other value, if the
+    weights are quantized, or if there is no such file.
     """
     fields = ConfigFields(read_json(Path(folder) / "config.json"))
     fields.choice("model_type", model_types)

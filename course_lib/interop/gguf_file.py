@@ -1,7 +1,7 @@
 """Read hyperparameters, dequantized weights and the tokenizer of a GGUF file.
 
-One file contains what a published folder spreads over several. The converter of llama.cpp has
-reordered the queries and keys of Llama's layout, so that RoPE rotates neighboring columns, as ours.
+This one file contains what a published folder spreads over several. llama.cpp's converter has
+reordered Llama's queries and keys, so that RoPE rotates neighboring columns, like our RoPE.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ PRE_TOKENIZERS: Mapping[str, list[PreTokenizer]] = {  # under the names that lla
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Read the fields of a GGUF file; raises ValueError if it is damaged."""
+    """Read the fields of a GGUF file; raise ValueError if the file is damaged."""
     reader = _reader(path, path.stat().st_mtime_ns)
     return {name: field.contents() for name, field in reader.fields.items()}
 
@@ -53,17 +53,17 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 @lru_cache(maxsize=1)  # the weights, the tokenizer and the chat template are read one by one
 def _reader(path: Path, changed: int) -> GGUFReader:
-    """Open a file; the time of its last change is part of the cache's key."""
+    """Open a GGUF file; the time of its last change is part of the cache key."""
     try:
         return GGUFReader(path)
     except Exception as error:  # foreign bytes make the reader fail in a dozen ways
-        raise ValueError(f"{path} is not a GGUF file ({error}); get the file again") from None
+        raise ValueError(f"{path} is not a GGUF file ({error}); download it again") from None
 
 
 def build_tokenizer(fields: ConfigFields) -> Tokenizer:
     """Build a tokenizer from the vocabulary, the merges and the token types of a GGUF file.
 
-    Raises ValueError if it is not byte-level BPE, or its pre-tokenizer is not supported.
+    Raises ValueError if the tokenizer is not byte-level BPE, or has an unsupported pre-tokenizer.
     """
     fields.choice("tokenizer.ggml.model", ["gpt2"])
     pre = fields.choice("tokenizer.ggml.pre", PRE_TOKENIZERS)

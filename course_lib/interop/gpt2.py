@@ -40,8 +40,8 @@ FIXED = {  # the only supported value, which is also the default
 def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
     """Load GPT-2, or a model in its layout, from a folder in the published format.
 
-    Returns a model without dropout, in eval mode, and the tokenizer, or None if there is none.
-    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
+    Returns a model in eval mode, without dropout, and its tokenizer, or None if it has none.
+    Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     fields = read_config(folder, ["gpt2"], FIXED)
     d_model = fields.size("n_embd")
@@ -63,17 +63,17 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
 
 
 def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model with the same activation function, as ``Layout.load`` does."""
+    """Copy published weights into a model with the same activation function."""
     LAYOUT.load(model, weights)
 
 
 def to_state_dict(model: GPT) -> dict[str, Tensor]:
-    """Return copies of a model's weights under GPT-2's names, with ``transformer.`` in front."""
+    """Return copies of a model's weights under GPT-2's names, with the prefix ``transformer.``."""
     return LAYOUT.state(model)
 
 
 def _transposed(name: str, value: Tensor) -> Tensor:
-    """Transpose the matrices of linear layers: GPT-2's ``Conv1D`` keeps (in, out)."""
+    """Transpose the matrices of linear layers: GPT-2's ``Conv1D`` stores them as (in, out)."""
     is_linear = "c_" in name and name.endswith(".weight")
     return value.t() if is_linear else value
 

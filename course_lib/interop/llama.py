@@ -1,7 +1,7 @@
 """Convert weights between ``ModernDecoder`` and the published layouts of Llama.
 
-Differs: in a folder, RoPE rotates column i of a head with column i + d_k / 2 (halves), ours
-neighbors (interleaved), so the rows of W^Q and W^K are reordered. A GGUF file has our order.
+Differs: in a folder, RoPE rotates column i of a head with column i + d_k / 2 (halves); our RoPE
+rotates neighbors (interleaved), so we reorder the rows of W^Q and W^K. A GGUF file has our order.
 """
 
 import re
@@ -67,9 +67,9 @@ def from_pretrained(
 ) -> tuple[ModernDecoder, Tokenizer | None]:
     """Load a model in Llama's layout from a folder in the published format, or from a GGUF file.
 
-    ``model_class`` is our ``ModernDecoder``, or one that you wrote.
-    Returns the model in eval mode, and the tokenizer, or None if there is none.
-    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
+    ``model_class`` is our ``ModernDecoder``, or a class that you wrote.
+    Returns the model in eval mode and its tokenizer, or None if it has no tokenizer.
+    Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     if Path(path).suffix == ".gguf":
         return _from_gguf(Path(path), model_class)
@@ -102,7 +102,7 @@ def _from_gguf(
 
 
 def _to_config(fields: ConfigFields) -> ModernConfig:
-    """Translate the configuration."""
+    """Translate a published configuration into ours."""
     kind = fields.content["model_type"]
     d_model = fields.size("hidden_size")
     num_heads = fields.size("num_attention_heads")
@@ -132,7 +132,7 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
     """Return the fields ``rope_base`` and ``rope_factors``.
 
     Newer files keep both in ``rope_parameters``. Older ones keep the factors in ``rope_scaling``,
-    and call the type ``type``.
+    and call the type of RoPE ``type`` instead of ``rope_type``.
     """
     section: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):
@@ -156,7 +156,7 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
 
 
 def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, ...]:
-    """Divide slow angles by the factor, keep the fast ones, and interpolate between them."""
+    """Return each angle's divisor: the factor for slow angles, 1 for fast ones, or in between."""
     factor = rope.number("factor", least=1.0)
     length = rope.size("original_max_position_embeddings")
     low = rope.number("low_freq_factor", least=0.0)
@@ -173,7 +173,7 @@ def to_state_dict(model: ModernDecoder) -> dict[str, Tensor]:
 
 
 def _layout(config: ModernConfig) -> Layout:
-    """Return the layout of a folder, in which the halves of each head are rotated together."""
+    """Return a folder's layout, in which RoPE pairs the two halves of each head."""
     pairs = head_width(config.d_model, config.num_heads, config.d_k) // 2
     return Layout(
         FOLDER_NAMES,
@@ -184,7 +184,7 @@ def _layout(config: ModernConfig) -> Layout:
 
 
 def _reordered(name: str, value: Tensor, table: tuple[int, int]) -> Tensor:
-    """Transpose the rows of each head as a table: halves to neighbors, or back."""
+    """Reorder each head's rows, from halves to neighbors or back, by transposing a table."""
     if not re.fullmatch(r".*[qk]_(proj|norm)\.(weight|bias)", name):
         return value
     return value.unflatten(0, (-1, *table)).transpose(1, 2).flatten(0, 2)

@@ -1,7 +1,7 @@
 """The weights and the tokenizer of published Marian models (opus-mt), for ``Transformer``.
 
-Differs: the activation is SiLU; the first half of a position's row are the sines, and the second
-half the cosines; the output has a bias; every target begins with the padding token.
+Differs: the activation is SiLU; a position's row contains first all sines and then all cosines;
+the output has a bias; every target begins with the padding token.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,9 +53,9 @@ FIXED = {  # the only supported value, which is also the default
 class MarianTokenizer:
     """Turn text into the subword tokens of a Marian model, and back.
 
-    ``source.spm`` in the folder, a SentencePiece model, splits the source, and ``vocab.json``
+    The SentencePiece model ``source.spm`` in the folder splits the source, and ``vocab.json``
     numbers the tokens of both languages. (Only training needs ``target.spm``.)
-    ``bos_id``, with which every target begins, is one past the vocabulary.
+    Every target begins with ``bos_id``, the first id after the vocabulary.
     Raises ValueError if a file is damaged, or the vocabulary lacks a special token.
     """
 
@@ -64,26 +64,26 @@ class MarianTokenizer:
         try:
             self.source = SentencePieceProcessor(model_file=str(source))
         except (OSError, RuntimeError):
-            raise ValueError(f"{source} is not a SentencePiece model; get the file again") from None
+            raise ValueError(f"{source} is not a SentencePiece model; download it again") from None
         self.ids: dict[str, int] = read_json(Path(folder) / "vocab.json")
         if not self.ids.keys() >= {"<pad>", "</s>", "<unk>"}:
-            raise ValueError(f"vocab.json of {folder} lacks <pad>, </s> or <unk>; get it again")
+            raise ValueError(f"{folder}: vocab.json lacks <pad>, </s> or <unk>; download it again")
         self.tokens = {number: token for token, number in self.ids.items()}
         self.pad_id = self.ids["<pad>"]
         self.eos_id = self.ids["</s>"]
         self.bos_id = len(self.ids)
 
     def encode(self, text: str) -> list[int]:
-        """Turn a source sentence into ids, ``eos_id`` last, as the encoder reads it.
+        """Turn a source sentence into ids for the encoder, with ``eos_id`` at the end.
 
-        A language code in front, such as ``>>deu<<``, is one token.
+        A language code at the start, such as ``>>deu<<``, is one token.
         """
         code, end, rest = text.partition("<<") if text.startswith(">>") else ("", "", text)
         tokens = [*([code + end] if end else []), *self.source.encode(rest, out_type=str)]
         return [self.ids.get(token, self.ids["<unk>"]) for token in tokens] + [self.eos_id]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Turn the ids of a target back into text, up to ``eos_id`` and without padding."""
+        """Turn target ids back into text, up to ``eos_id`` and without padding."""
         ids = list(map(int, ids))
         ids = ids[: ids.index(self.eos_id)] if self.eos_id in ids else ids
         tokens = [self.tokens[i] for i in ids if i not in (self.pad_id, self.bos_id)]
@@ -93,12 +93,12 @@ class MarianTokenizer:
 def from_pretrained(
     folder: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> tuple[Transformer, MarianTokenizer | None]:
-    """Load a Marian translator, such as opus-mt, from a folder in the published format.
+    """Load a Marian translation model, such as opus-mt, from a folder in the published format.
 
-    ``model_class`` is our ``Transformer``, or one that you wrote. Returns the model in eval mode,
-    without dropout, and the tokenizer, or None if there is none. Every target begins with the id
-    V, one past the published vocabulary. Its logit is -inf. (Padding would be masked.)
-    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
+    ``model_class`` is our ``Transformer`` or a class of yours. Returns the model in eval mode,
+    without dropout, and its tokenizer, or None if it has none. Every target begins with id V, the
+    first one after the published vocabulary, whose logit is -inf. (Padding would be masked.)
+    Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     config = _to_config(read_config(folder, ["marian"], FIXED))
     build_own = partial(build, model_class=model_class)
@@ -119,7 +119,7 @@ def from_pretrained(
 def build(
     config: TransformerConfig, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> Transformer:
-    """Build a model, and add what only Marian has: a bias, and positions in halves."""
+    """Build a model with what only Marian models have: an output bias, and positions in halves."""
     model = model_class(config)
     model.output.bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
     waves = sinusoidal_encoding(config.max_len, config.d_model)  # (max_len, d_model)
@@ -128,7 +128,7 @@ def build(
 
 
 def _to_config(fields: ConfigFields) -> TransformerConfig:
-    """Translate the configuration; reject sides that differ, or another start token."""
+    """Translate a configuration; reject a decoder unlike the encoder, or an unusual start token."""
     V = fields.size("vocab_size")
     d_model = fields.size("d_model")
     num_heads = fields.size("encoder_attention_heads")
@@ -160,17 +160,17 @@ def to_state_dict(model: Transformer) -> dict[str, Tensor]:
 
 
 def _layout(pad_id: int) -> Layout:
-    """Return the layout for the id of padding, whose embedding the start token shares."""
+    """Return the layout, given the padding id, whose embedding the start token shares."""
 
     def with_start(name: str, value: Tensor) -> Tensor:
-        """Add the row of the start token, which is padding's, and never let it be chosen."""
+        """Add the start token, with a copy of padding's row and a bias of -inf."""
         if name in TIED:
             return torch.cat([value, value[pad_id : pad_id + 1]])
         is_bias = name == "final_logits_bias"
         return F.pad(value[0], (0, 1), value=-torch.inf) if is_bias else value
 
     def without_start(name: str, value: Tensor) -> Tensor:
-        """Leave out the last row; the bias is a matrix of one row."""
+        """Leave out the start token, and turn the bias into a matrix with one row."""
         if name in TIED:
             return value[:-1]
         return value[None, :-1] if name == "final_logits_bias" else value

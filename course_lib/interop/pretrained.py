@@ -1,4 +1,4 @@
-"""Read the weights and the tokenizer of a published folder, and copy weights by name."""
+"""Read a published folder's weights and tokenizer, and copy weights by name."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,9 +19,9 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
-    """Read all weights of a folder by name; code in a file never runs.
+    """Read all weights in a folder by name, without running any code in the files.
 
-    They are one file, or several that an index lists; older folders have ``*.bin`` files.
+    They are in one file, or in several that an index lists; older folders have ``*.bin`` files.
     Raises ValueError if there are none, if a file is missing or does not contain tensors by name,
     or if there are several files without an index.
     """
@@ -37,29 +37,29 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
             return _read_tensors(Path(folder) / single)
         if present:
             raise ValueError(
-                f"{folder} contains {', '.join(present)}, and no {index.name} to say which of "
-                f"them belong together; get the index, or remove all of them but {single}"
+                f"{folder} contains {', '.join(present)}, but no {index.name} to say which of "
+                f"them belong together; download the index, or remove all of them except {single}"
             )
     raise ValueError(f"{folder} contains neither {' nor '.join(SINGLE_FILES)}")
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read one file, without running code that it may contain."""
+    """Read one file, without running any code that it may contain."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # foreign bytes make readers fail in a dozen ways
         raise ValueError(
-            f"{path} cannot be read as tensors ({type(error).__name__}); get the file again, or "
-            "write it with `save_pretrained` if it is an object that was pickled whole"
+            f"{path} cannot be read as tensors ({type(error).__name__}); download the file again; "
+            "if it contains a whole pickled model, save that model with `save_pretrained` instead"
         ) from None
 
 
 def read_tokenizer(folder: Path | str) -> Tokenizer | None:
-    """Read ``tokenizer.json`` with the ``tokenizers`` library; ``None`` where there is none.
+    """Read ``tokenizer.json`` with the ``tokenizers`` library; return ``None`` if there is none.
 
-    Truncation and padding, which a file can switch on, would change prompts: both are off.
+    Truncation and padding, which a file can switch on, would change prompts, so both are off.
     Raises ValueError if it is not a tokenizer.
     """
     path = Path(folder) / "tokenizer.json"
@@ -68,7 +68,7 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more special
-        raise ValueError(f"{path} is not a tokenizer ({error}); get the file again") from None
+        raise ValueError(f"{path} is not a tokenizer ({error}); download it again") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -76,12 +76,12 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
 
 @dataclass(frozen=True)
 class Layout:
-    """Say under which names and in which shapes a published format stores a model's parameters.
+    """Describe the names and the shapes that a published format uses for a model's parameters.
 
-    ``names`` maps our names of modules (or of a parameter) to published ones, where ``*`` stands
-    for the number of a layer. ``to_ours`` and ``to_published`` convert a weight, given its
-    published name. Files may put ``prefix`` in front of every name. ``unread`` is a regular
-    expression of names that are left out, such as masks.
+    ``names`` maps our names for modules (or parameters) to the published ones, where ``*`` stands
+    for a layer's number. ``to_ours`` and ``to_published`` convert a weight, given its published
+    name. In files, each name may begin with ``prefix``. ``unread`` is a regular expression that
+    matches the names to leave out, such as those of masks.
     """
 
     names: Mapping[str, str]
@@ -97,10 +97,10 @@ class Layout:
         course_class: Callable[[Config], Model],
         model_class: Callable[[Config], Model] | None = None,
     ) -> Model:
-        """Build a model of the course's class, or of a learner's, with weights, in eval mode.
+        """Build a model of the course's class or a learner's, load its weights, and set eval mode.
 
-        All shapes are compared before the model takes memory, because a configuration can ask for
-        more than any machine has. Raises ValueError as ``load`` does.
+        All shapes are compared before the model is allocated, because a configuration can ask for
+        more memory than any machine has. Raises ValueError in the same cases as ``load``.
         """
         with torch.device("meta"):
             outline = course_class(config)
@@ -112,8 +112,8 @@ class Layout:
     def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         """Copy every weight into the parameter that it belongs to.
 
-        Raises ValueError, with its name, if a weight is missing, unknown, of another shape or type,
-        not finite, or differs from one that it is tied to; then the model stays as it was.
+        Raises ValueError, with a weight's name, if it is missing, unknown, not finite, of the wrong
+        shape or type, or different from a weight that it is tied to; the model is then unchanged.
         """
         matched = self._match(model, weights)
         with torch.no_grad():
@@ -121,7 +121,7 @@ class Layout:
                 parameter.copy_(value)
 
     def state(self, model: nn.Module) -> dict[str, Tensor]:
-        """Return copies of a model's weights under their published names, tied ones once."""
+        """Return copies of a model's weights under their published names, tied ones only once."""
         state = {}
         for ours, parameter in model.named_parameters():
             name = self._published_name(ours)
@@ -130,7 +130,7 @@ class Layout:
         return state
 
     def _match(self, model: nn.Module, weights: Mapping[str, Tensor]) -> dict[nn.Parameter, Tensor]:
-        """Return the value of each parameter; raise ValueError as ``load`` does."""
+        """Return each parameter's new value; raise ValueError in the same cases as ``load``."""
         shorter = {name.removeprefix(self.prefix): value for name, value in weights.items()}
         given = {n: value for n, value in shorter.items() if not re.fullmatch(self.unread, n)}
         matched: dict[nn.Parameter, Tensor] = {}
@@ -149,7 +149,7 @@ class Layout:
         return matched
 
     def _published_name(self, ours: str) -> str:
-        """Translate the name of a parameter."""
+        """Translate a parameter's name into the published one."""
         number = re.search(r"\.(\d+)\.", ours)
         general = re.sub(r"\.\d+\.", ".*.", ours, count=1)
         module, _, parameter = general.rpartition(".")
@@ -158,7 +158,7 @@ class Layout:
 
 
 def _check_weight(name: str, value: Tensor, expected: torch.Size) -> None:
-    """Check the shape, the type and the numbers of a published weight."""
+    """Check a published weight's shape and type, and that its numbers are finite."""
     if value.shape != expected or not value.is_floating_point():
         turned = " (it is transposed)" if value.shape == expected[::-1] != expected else ""
         raise ValueError(
@@ -166,4 +166,4 @@ def _check_weight(name: str, value: Tensor, expected: torch.Size) -> None:
             f"floating-point numbers of shape {tuple(expected)}"
         )
     if not value.isfinite().all():
-        raise ValueError(f"{name} contains nan or infinity; get the file of weights again")
+        raise ValueError(f"{name} contains nan or infinity; download the weights again")

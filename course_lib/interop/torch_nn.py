@@ -22,20 +22,20 @@ Pairs = list[tuple[Tensor, Tensor]]
 
 
 def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
-    """Give our module, in place, the weights of the module of ``torch.nn`` with the same numbers.
+    """Copy the weights of a ``torch.nn`` module into our module of the same kind and size.
 
-    Ours is a ``MultiHeadAttention``, ``LayerNorm``, ``EncoderLayer``, ``Encoder``,
+    ``ours`` is a ``MultiHeadAttention``, ``LayerNorm``, ``EncoderLayer``, ``Encoder``,
     ``DecoderLayer``, ``Decoder``, ``Transformer`` (its two stacks), ``CausalSelfAttention``,
     ``GPTLayer`` or ``GPT`` (its layers and last norm).
-    Raises ValueError if the two are not the same mathematics: another size, depth, number of heads,
-    place of the norm, activation, or a final norm on one side only.
+    Raises ValueError if the two do not compute the same function: if the size, depth, number of
+    heads, place of the norm or activation differs, or if only one of them has a final norm.
     """
     for mine, other in _pairs(ours, theirs, Tensor.detach):
         mine.copy_(other)
 
 
 def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
-    """Give torch's module, in place, the weights of ours; otherwise as ``load_from_torch``."""
+    """Copy the weights of our module into torch's; otherwise like ``load_from_torch``."""
     for mine, other in _pairs(ours, theirs, Tensor.detach):
         other.copy_(mine)
 
@@ -43,15 +43,15 @@ def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
 def grad_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
     """Pair the gradients of two modules that hold the same weights, parameter by parameter.
 
-    Both have seen ``backward``. Returns pairs of the same shape, one for every parameter of ours
+    Call ``backward`` for both first. Returns pairs of equal shape, one for each of our parameters
     (of a ``Transformer``: of its two stacks; of a ``GPT``: of its layers and last norm).
-    Raises ValueError as ``load_from_torch`` does, and where there is no gradient yet.
+    Raises ValueError in the same cases as ``load_from_torch``, and if a gradient is missing.
     """
     return _pairs(ours, theirs, _gradient)
 
 
 def to_blocked(mask: Tensor) -> Tensor:
-    """Turn ``True`` = may look into ``True`` = blocked, as ``nn.MultiheadAttention`` reads it.
+    """Invert a mask so that ``True`` means blocked, as ``nn.MultiheadAttention`` expects.
 
     Example:
         >>> to_blocked(torch.tensor([True, False]))
@@ -63,7 +63,7 @@ def to_blocked(mask: Tensor) -> Tensor:
 
 
 def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Turn a mask into numbers to add to the scores: 0 where we may look, -inf where not.
+    """Turn a mask into numbers to add to the scores: 0 where a query may look, -inf elsewhere.
 
     Example:
         >>> to_additive(torch.tensor([True, False]))
@@ -74,7 +74,7 @@ def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def to_attn_mask(mask: Tensor, B: int, H: int, T: int, S: int) -> Tensor:
-    """Spread a mask out to the one shape per head that ``nn.MultiheadAttention`` takes.
+    """Expand a mask to one mask for each head, the shape that ``nn.MultiheadAttention`` expects.
 
     Returns:
         Shape ``(B * H, T, S)``, ``True`` = blocked.
@@ -83,7 +83,7 @@ def to_attn_mask(mask: Tensor, B: int, H: int, T: int, S: int) -> Tensor:
 
 
 def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor]) -> Pairs:
-    """Pair what ``read`` returns for our parameters and torch's; names and shapes must fit."""
+    """Pair the results of ``read`` for our parameters and torch's; names and shapes must match."""
     blocks = dict(theirs.named_parameters())
     named = ours.named_parameters()
     mine = {name: weight for name, weight in named if not NOT_IN_TORCH.match(name)}
@@ -98,14 +98,14 @@ def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor])
 
 
 def _torch_name(name: str) -> str:
-    """Translate the name of one of our parameters or settings; torch's stay as they are."""
+    """Translate our name for a parameter or setting into torch's; leave torch's own unchanged."""
     for ours, theirs in TORCH_NAMES.items():
         name = re.sub(ours, theirs, name)
     return name
 
 
 def _rows(theirs: Tensor, name: str) -> Tensor:
-    """Return the rows that our parameter of this name has: torch keeps three projections as one."""
+    """Return the rows for our parameter with this name: torch stores three projections as one."""
     projection = re.search(r"w_([qkv])\.", name)
     return theirs.chunk(3)["qkv".index(projection[1])] if projection else theirs
 
@@ -121,15 +121,15 @@ def _check_names(ours: set[str], theirs: set[str]) -> None:
 
 
 def _check_settings(ours: nn.Module, theirs: nn.Module) -> None:
-    """Reject two modules that differ in what no weight shows, unless a learner's class lacks it."""
+    """Reject two modules whose settings differ; a learner's class may lack some of the settings."""
     others = dict(_settings(theirs))
     for name, mine in _settings(ours):
         if mine != others.get(name, mine):
-            raise ValueError(f"{name} differs: ours {mine}, torch's {others[name]}")
+            raise ValueError(f"{name} differs: ours is {mine}, torch's is {others[name]}")
 
 
 def _settings(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield torch's name and the value of each setting; for an activation, three of its values."""
+    """Yield each setting's name in torch and its value; for an activation, yield three outputs."""
     for name, part in module.named_modules():
         for setting in ("num_heads", "norm_first", "eps", "activation"):
             value = getattr(part, setting, None)
@@ -140,7 +140,7 @@ def _settings(module: nn.Module) -> Iterator[tuple[str, object]]:
 
 
 def _gradient(parameter: Tensor) -> Tensor:
-    """Return the gradient of a parameter, or say that there is none yet."""
+    """Return a parameter's gradient; raise ValueError if it has none yet."""
     if parameter.grad is None:
         raise ValueError(
             f"a parameter of shape {tuple(parameter.shape)} has no gradient; call backward first"

@@ -18,11 +18,11 @@ from course_lib.data.user_folders import data_folder
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedModel:
-    """Describe a published model: where it is, its licence, and its files.
+    """Describe a published model: where it is, its license, and its files.
 
-    It is on the hub, in a commit of a repository, or in a package of the Python Package Index, as
-    a file of weights or a zip file. ``files`` maps the names of its files to their sha256. null
-    means that we do not know it, so that the first download is trusted.
+    It is on the hub, in one commit of a repository, or in a package on the Python Package Index, as
+    a file of weights or a zip file. ``files`` maps each file's name to its sha256, or to null if we
+    do not know it and trust the first download.
     """
 
     repository: str = ""
@@ -43,7 +43,7 @@ MODELS = {
 
 
 def find_weights(named: Path | str) -> Path:
-    """Return the path of published weights, and check their digests.
+    """Return the path to published weights, and check their digests.
 
     We look in the course's data folder, and then in the installed data package, whose code never
     runs. The folder that a package contains as a zip file is unpacked once, into the data folder.
@@ -61,7 +61,7 @@ def find_weights(named: Path | str) -> Path:
     name = str(named)
     if name not in MODELS:
         raise ValueError(
-            f"there is no folder or file {name}, and no published model of this name; the "
+            f"there is no folder or file {name}, and no published model with this name; the "
             f"published models are {', '.join(MODELS)}"
         )
     model, folder = MODELS[name], data_folder() / name
@@ -80,7 +80,7 @@ def find_weights(named: Path | str) -> Path:
 
 
 def missing_weights() -> list[str]:
-    """Name the models of the data packages that are neither downloaded nor installed."""
+    """List the models in data packages that are neither downloaded nor installed."""
     return [
         name
         for name, model in MODELS.items()
@@ -96,7 +96,7 @@ def is_complete(folder: Path, model: PublishedModel) -> bool:
 def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -> Path:
     """Fill a folder, unless it is complete; ``fetch`` writes the files to a temporary folder.
 
-    A file gets its name only when all files are complete and have the expected digests. Other
+    The files get their names only when all are complete and have the expected digests. Other
     processes that want to fill the same folder wait. Returns the path that the loaders read.
     """
     scratch = folder.with_name(f".{folder.name}.download")
@@ -114,7 +114,7 @@ def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -
 
 
 def checked_path(folder: Path, model: PublishedModel) -> Path:
-    """Check the digests of all files, and return what a loader reads: the folder or a GGUF file."""
+    """Check the digests of all files, and return the folder or GGUF file that a loader reads."""
     for file, digest in model.files.items():
         actual = pooch.file_hash(folder / file) if digest else None
         if actual != digest:
@@ -127,7 +127,7 @@ def checked_path(folder: Path, model: PublishedModel) -> Path:
 
 
 def _installed(model: PublishedModel) -> Path | None:
-    """Return the file of the package that Python would import, or None; it is not imported."""
+    """Return the file in the package that Python would import, or None, without importing it."""
     paths = (Path(folder, model.file) for folder in sys.path)
     first = next((path for path in paths if path.parent.is_dir()), None)
     return first if first and first.is_file() else None

@@ -1,7 +1,7 @@
-"""Properties of every correct model that scores the next token, tested without a second model.
+"""Probes, which test what every correct next-token model must do, without a reference model.
 
-A probe feeds a model ids of its own choice and looks at the logits. It finds a leak, padding that
-is read, or a layer that never learns. It works on a copy, so the model stays as it was.
+A probe feeds ids of its own choice to a model and looks at the logits. Probes find leaks, padding
+that is not ignored, and layers that never learn. They run on copies, so the model stays as it was.
 """
 
 from collections.abc import Callable
@@ -67,23 +67,23 @@ def probe(
 
     Args:
         model: Called as ``model(ids)`` if one argument is enough, else as ``model(src, tgt)``;
-            returns logits ``(B, T, V)``, a tuple with them first, or an object with ``.logits``.
+            returns logits ``(B, T, V)``, a tuple of them and more, or an object with ``.logits``.
         vocab_size: Number of tokens; the probes draw ids below it.
-        pad_id: Padding, if the model has any.
-        forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for all other models.
-        loss: Your own, ``loss(model, ids)`` or ``loss(model, src, tgt)`` of whole sequences
-            ``(B, T + 1)``, with which one batch is then learned.
+        pad_id: Id of the padding token, if the model has one.
+        forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for any other model.
+        loss: Your own loss function, ``loss(model, ids)`` or ``loss(model, src, tgt)``, for whole
+            sequences ``(B, T + 1)``. One batch is then learned with it.
         generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
-            ``bos_id``, or ``generate(model, ids)``, which returns the given ids and what follows.
+            ``bos_id``, or ``generate(model, ids)``, which returns the given ids and new ones.
         bos_id: Id of the token that starts every target; required with ``generate`` and a source.
         dropout: The dropout rate that every layer should have.
-        attention_scale: What the model multiplies the attention scores by, if that is not 1/√d_k
-            and no number in ``model.config`` says so.
-        fresh: ``False`` for a trained model, whose first loss shows nothing.
+        attention_scale: The factor by which the model multiplies the attention scores, if it is
+            neither 1/√d_k nor given in ``model.config``.
+        fresh: ``False`` for a trained model, whose first loss would mean nothing.
 
     Returns:
-        A result for each probe that applies. Weights, mode, gradients and random state stay as
-        they were.
+        A result for each probe that applies. The model's weights, mode and gradients stay as they
+        were, and so does the random state.
 
     Raises:
         ValueError: If ``prepare_model`` rejects the model.
@@ -107,9 +107,9 @@ def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
     """Probe the model that a function returns; the function is given as ``"module:function"``.
 
     Args:
-        factory: Such as ``"package.module:function"``; called without arguments, it returns a
-            model, or the arguments of ``probe`` as a dict.
-        **options: Arguments of ``probe``; unless they are ``None``, they override the dict's.
+        factory: Such as ``"package.module:function"``. The function is called without arguments,
+            and returns a model or a dict of arguments for ``probe``.
+        **options: Arguments for ``probe``. Those that are not ``None`` override the dict's.
 
     Raises:
         ValueError: If the function does not return something that can be probed.
@@ -120,7 +120,7 @@ def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
         raise ValueError(f"{factory} failed to build a model: {error}") from error
     arguments = made if isinstance(made, dict) else {"model": made}
     if not isinstance(arguments.get("model"), nn.Module):
-        raise ValueError(f"{factory} returns neither a model nor a dict with one")
+        raise ValueError(f"{factory} returns neither a model nor a dict that contains one")
     arguments = arguments | {name: value for name, value in options.items() if value is not None}
     if "vocab_size" not in arguments:
         raise ValueError("how many tokens does the vocabulary have? Pass --vocab-size")

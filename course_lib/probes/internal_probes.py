@@ -15,10 +15,10 @@ from course_lib.probes.residual_probes import layers_of
 
 @as_probe
 def parts_used_once(probed: ProbedModel) -> Finding:
-    """No part with weights runs twice in a pass, except for embeddings.
+    """In one pass, no part with weights runs twice, except for embeddings.
 
-    If the parts that run again contain most of the weights, and each has one name, then a layer is
-    repeated on purpose, as in the Universal Transformer and in ALBERT.
+    If the repeated parts contain most of the weights and each has only one name, then a layer is
+    repeated on purpose, as in the Universal Transformer and ALBERT.
     """
     calls: Counter[str] = Counter()
     sizes: dict[str, int] = {}
@@ -42,14 +42,14 @@ def parts_used_once(probed: ProbedModel) -> Finding:
 
 @as_probe
 def finite_numbers(probed: ProbedModel) -> Finding:
-    """All numbers are finite, in the model's own type, in bfloat16 and in float16."""
+    """All outputs are finite in the model's own dtype, in bfloat16 and in float16."""
     ids = list(probed.batch())
     if probed.pad_id is not None:
         ids[0][1:, -2:] = probed.pad_id
     culprits: list[str] = []
 
     def trace(name: str, output: object) -> None:
-        """Record the first module whose output has one."""
+        """Record a module if its output contains nan or infinity."""
         first = output[0] if isinstance(output, tuple) and output else output
         first = getattr(first, "logits", first)
         if isinstance(first, Tensor) and first.is_floating_point() and not first.isfinite().all():
@@ -105,7 +105,7 @@ def dropout_rate(probed: ProbedModel) -> Finding | None:
     with _DropoutRates() as seen:
 
         def note(name: str) -> None:
-            """Assign to a layer the rates recorded since the layer before it."""
+            """Assign to a layer the rates that were recorded while it ran."""
             rates_by_layer[name] = set(seen.rates) - {0.0}
             seen.rates.clear()
 

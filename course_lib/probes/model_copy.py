@@ -15,10 +15,10 @@ GATE = 0.5  # the least scale of vectors, such as gates, in an amplified model
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """Copy a model, and the functions in its attributes if they use its parts.
+    """Copy a model, including the functions in its attributes that use its parts.
 
     16-bit parameters become float32. A tensor that is the result of an earlier forward pass is
-    copied without its history.
+    copied without its autograd history.
 
     Raises:
         ValueError: If an attribute of the model cannot be copied.
@@ -43,7 +43,7 @@ def copy_model(model: nn.Module) -> nn.Module:
 
 
 def _copy_closure(function: FunctionType, copies: dict[int, Any]) -> FunctionType:
-    """Build the function again around the copies of what it captured."""
+    """Rebuild a function around copies of the values that it captured."""
     cells = [CellType(copy.deepcopy(c.cell_contents, copies)) for c in function.__closure__ or ()]
     name, defaults = function.__name__, function.__defaults__
     rebuilt = FunctionType(function.__code__, function.__globals__, name, defaults, tuple(cells))
@@ -52,7 +52,7 @@ def _copy_closure(function: FunctionType, copies: dict[int, Any]) -> FunctionTyp
 
 
 def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
-    """Say whether a part of the model runs during a call that was meant for a copy of it."""
+    """Return whether a part of the model runs during a call that should run only a copy."""
     originals = {id(module) for module in model.modules()}
     called: list[int] = []
     with register_module_forward_pre_hook(lambda module, _: called.append(id(module))):
@@ -61,10 +61,10 @@ def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
 
 
 def nudge_zeros(model: nn.Module) -> None:
-    """Replace parameters that are all zero by noise, so that every layer contributes.
+    """Replace parameters that are all zero with noise, so that every layer contributes.
 
     Models whose layers start as the identity have such output projections and gates. Biases stay
-    zero, because they make all tokens more alike.
+    zero, because noise in them would make all tokens more alike.
     """
     generator = torch.Generator().manual_seed(2)
     for name, parameter in model.named_parameters():
@@ -74,7 +74,7 @@ def nudge_zeros(model: nn.Module) -> None:
 
 
 def amplify(model: nn.Module, gain: float = 1.0) -> None:
-    """Scale up small weights, so that what a layer adds is as large as its input.
+    """Scale up small weights, so that a layer's contribution is as large as its input.
 
     In a fresh model each token often predicts itself, whatever the model attends to. Embeddings
     stay as they are. With a larger gain, attention concentrates on fewer tokens.

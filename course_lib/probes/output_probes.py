@@ -1,4 +1,4 @@
-"""Probes of the logits: do other ids, other rows or another mode change them?"""
+"""Probes of the logits: do different ids, different rows or a different mode change them?"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -24,12 +24,12 @@ from course_lib.probes.probed_model import (
 
 
 class NoDropout(TorchFunctionMode):
-    """Switch off all of torch's dropout, also in training mode."""
+    """Switch off all of torch's dropout, even in training mode."""
 
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call a function of torch without its dropout."""
+        """Call a torch function without dropout."""
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if "dropout" in name and args:
@@ -46,11 +46,12 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
     """Measure how far each position's logits move when one token of an input changes.
 
     Args:
-        probed: The model, in the mode that is tested.
-        side: Which input, -1 for the target or the text.
+        probed: The model, in the mode to test.
+        side: The index of the input: -1 for the target, or for the only text.
 
     Returns:
-        Shape ``(T, L)``, in units of the largest logit: how far row t moves if token l changes.
+        Shape ``(T, L)``, in units of the largest logit: how far the logits at position t move if
+        token l changes.
     """
     ids = probed.batch()
     base = probed.logits(*ids)  # (B, T, V)
@@ -64,9 +65,10 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 
 @as_probe
 def causality(probed: ProbedModel) -> Finding | None:
-    """If a token changes, the logits before it do not change, in eval mode and in training mode.
+    """Changing a token changes no logits at earlier positions, in eval mode or in training mode.
 
-    Dropout is off in both, because a model may draw more numbers after one token than another.
+    Dropout is off in both, because a model may draw more random numbers after one token than after
+    another.
     """
     for mode in ("eval", "training"):
         probed.model.train(mode == "training")
@@ -83,9 +85,9 @@ def causality(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def context(probed: ProbedModel) -> Finding | None:
-    """If a token changes, the logits change at every position that should see it.
+    """Changing a token changes the logits at every position that should see it.
 
-    A window of at least two tokens is accepted if it is the same at all positions.
+    A sliding window of at least two tokens is accepted if it is the same at all positions.
     """
     amplify(probed.model)
     matrix = influence(probed, -1)
@@ -109,7 +111,7 @@ def context(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def padding_invariance(probed: ProbedModel) -> Finding | None:
-    """Neither padding after a sequence nor the embedding of padding changes the logits."""
+    """The logits depend neither on padding after a sequence nor on the padding embedding."""
     if probed.pad_id is None:
         return None
     ids = probed.batch()
@@ -129,14 +131,14 @@ def padding_invariance(probed: ProbedModel) -> Finding | None:
 
 
 def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
-    """Return how far logits move when padding in front of a source has another embedding."""
+    """Return how far the logits move when padding in the source gets a different embedding."""
     src, tgt = probed.batch()
     src = F.pad(src, (2, 0), value=pad_id)
     src[:, 3] = pad_id
     base = probed.logits(src, tgt)
 
     def louder(module: nn.Module, read: tuple, output: Tensor) -> Tensor:
-        """Change the embedding of padding where the source is looked up."""
+        """Change the padding embedding, but only when the source is looked up."""
         if not (read and isinstance(read[0], Tensor) and torch.equal(read[0], src)):
             return output
         return output + (src == pad_id).unsqueeze(-1)
@@ -149,7 +151,7 @@ def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
 
 @as_probe
 def batch_invariance(probed: ProbedModel) -> Finding | None:
-    """A row gets the same logits whether it is alone or anywhere in a batch."""
+    """A row gets the same logits whether it is alone or at any place in a batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     turned = probed.logits(*(each.flip(0) for each in ids)).flip(0)
@@ -164,7 +166,7 @@ def batch_invariance(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def order_sensitivity(probed: ProbedModel) -> Finding | None:
-    """If two earlier tokens of source or target are swapped, the last position's logits change."""
+    """Swapping two earlier tokens in the source or target changes the last position's logits."""
     amplify(probed.model)
     ids = probed.batch()
     base = probed.logits(*ids)[:, -1]
@@ -180,7 +182,7 @@ def order_sensitivity(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def determinism(probed: ProbedModel) -> Finding | None:
-    """In eval mode, the same ids always give the same logits, also after another batch."""
+    """In eval mode, the same ids always give the same logits, even after a different batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     torch.manual_seed(1)
@@ -199,7 +201,7 @@ def determinism(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def training_and_eval_mode(probed: ProbedModel) -> Finding | None:
-    """Except for dropout, both modes compute the same logits."""
+    """Apart from dropout, training mode and eval mode compute the same logits."""
     ids = probed.batch()
     base = probed.logits(*ids)
     losses = {"eval": shifted_loss(probed, *ids)[0].item()}
@@ -225,7 +227,7 @@ def training_and_eval_mode(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def free_running(probed: ProbedModel) -> Finding | None:
-    """Each token that the model writes is the arg max of one pass over the whole output."""
+    """Each generated token is the arg max of a single pass over the whole output."""
     *source, text = probed.batch()
     if probed.generate is not None:
         return _own_generate(probed, probed.generate, source, text)
@@ -245,9 +247,9 @@ def free_running(probed: ProbedModel) -> Finding | None:
 def _own_generate(
     probed: ProbedModel, generate: Callable[..., Tensor], source: list[Tensor], text: Tensor
 ) -> Finding:
-    """Compare what ``generate`` writes with one pass over it, and with a second call.
+    """Compare the output of ``generate`` with a single pass over it, and with a second call.
 
-    The copy gets larger weights for this, because a fresh model repeats its input token, whether
+    This is done again with larger weights, because a fresh model repeats its input token, whether
     or not the cache is right.
     """
     finding = _written_as_in_one_pass(probed, generate, source, text)
@@ -258,7 +260,7 @@ def _own_generate(
 def _written_as_in_one_pass(
     probed: ProbedModel, generate: Callable[..., Tensor], source: list[Tensor], text: Tensor
 ) -> Finding:
-    """Compare three calls of ``generate`` with one pass each, and the third with the first."""
+    """Compare three calls of ``generate`` with a single pass each, and the third with the first."""
     count, outputs = 0, []
     for shorter in (0, 1, 0):  # the third call repeats the first one
         inputs = [each[:, : each.size(1) - shorter].contiguous() for each in source]
@@ -271,14 +273,14 @@ def _written_as_in_one_pass(
             hint = f"{wrong} of {new} new tokens are not the arg max of one pass over the output"
             return False, f"{hint}: look at the first token it reads, the cache, and the mode"
     if not torch.equal(outputs[0], outputs[2]):
-        return False, "the same call writes other tokens later: something is kept between calls"
+        return False, "repeated calls return different tokens: something is kept between calls"
     return True, f"all {count} new tokens are the arg max of one pass over the output"
 
 
 def _not_arg_max(
     probed: ProbedModel, source: list[Tensor], written: Tensor, start: int
 ) -> tuple[int, int]:
-    """Count the tokens after ``start`` that score less than the best one, and all of them."""
+    """Count the tokens after ``start`` that are not the best choice, and all tokens after it."""
     logits = probed.logits(*source, written[:, :-1])[:, start - 1 :]
     if probed.pad_id is not None:
         logits[..., probed.pad_id] = -math.inf
@@ -291,7 +293,7 @@ def _not_arg_max(
 
 @as_probe
 def returns_logits(probed: ProbedModel) -> Finding:
-    """The outputs are logits, neither probabilities nor their logarithms."""
+    """The outputs are logits, not probabilities or log-probabilities."""
     logits = probed.logits(*probed.batch()).float()
     if difference(logits.exp().sum(dim=-1), torch.ones(())) < ROUNDING:
         return False, "it returns log-probabilities; cross-entropy takes the logarithm itself"

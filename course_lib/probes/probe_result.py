@@ -1,4 +1,4 @@
-"""The result of a probe: whether it passed, and what it saw."""
+"""The result of a probe: whether it passed, and what it found."""
 
 import html
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ class ProbeResult:
     Args:
         name: Name of the probe.
         passed: Whether the probe passed.
-        hint: What the probe saw, and if it failed, where to look.
-        data: The numbers behind it; ``course_lib.viz.probe_picture`` draws some of them.
+        hint: What the probe found and, if it failed, where to look.
+        data: The numbers behind the hint; ``course_lib.viz.probe_picture`` draws some of them.
     """
 
     name: str

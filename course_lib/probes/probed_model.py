@@ -1,4 +1,4 @@
-"""A model to be probed, with its call, ids to feed it, and a copy that a probe may change."""
+"""A model to probe: how to call it, ids to feed it, and a copy that a probe may change."""
 
 import functools
 import inspect
@@ -26,17 +26,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class ProbedModel:
-    """Hold a model and how it is called; ``prepare_model`` builds it.
+    """Hold a model and the way to call it; ``prepare_model`` builds this object.
 
     Args:
         model: Takes ids, and returns logits.
         vocab_size: Ids are drawn below this number, the smaller one if source and target differ.
-        pad_id: Padding, if the model has any.
+        pad_id: Id of the padding token, if the model has one.
         never_drawn: The id that is not drawn as a word: padding, or the ``padding_idx`` of an
             embedding, whose vector is zero and never learns.
-        call: Called with the model and its ids, returns logits ``(B, T, V)``.
-        reads_source: Whether the ids are source ``(B, S)`` and target ``(B, T)``, or a text alone.
-        loss: As in ``probe``, like the arguments that follow.
+        call: Takes the model and its ids, and returns logits ``(B, T, V)``.
+        reads_source: Whether the ids are a source ``(B, S)`` and a target ``(B, T)``, not one text.
+        loss: See ``probe``, also for the arguments that follow.
     """
 
     model: nn.Module
@@ -57,19 +57,19 @@ class ProbedModel:
         return self.call(self.model, *(each.contiguous() for each in ids))
 
     def own_loss(self, *ids: Tensor) -> Tensor:
-        """Compute the loss that the model is trained with, if it is known."""
+        """Compute the user's loss if it was passed, or else ``shifted_loss``."""
         if self.loss is None:
             return shifted_loss(self, *ids)[0]
         return self.loss(self.model, *(each.contiguous() for each in ids))
 
     def words(self, indices: Tensor) -> Tensor:
-        """Map any integers to ids of words; the id ``never_drawn`` is left out."""
+        """Map any integers to word ids, leaving out the id ``never_drawn``."""
         count = self.vocab_size - (self.never_drawn is not None)
         ids = indices % count
         return ids if self.never_drawn is None else ids + (ids >= self.never_drawn).long()
 
     def other_words(self, ids: Tensor) -> Tensor:
-        """Replace each word by a different word."""
+        """Replace each word with a different one."""
         if self.never_drawn is None:
             return self.words(ids + 1)
         return self.words(ids - (ids > self.never_drawn).long() + 1)
@@ -77,7 +77,7 @@ class ProbedModel:
     def batch(
         self, most_words: int = 10**6, length: int = TARGET, seed: int = 1
     ) -> tuple[Tensor, ...]:
-        """Draw ids of at most ``words`` different words; the same seed draws the same ids."""
+        """Draw ids of at most ``most_words`` different words; the same seed gives the same ids."""
         generator = torch.Generator().manual_seed(seed)
         device = next(self.model.parameters(), torch.empty(0)).device
         sizes = ([SOURCE] if self.reads_source else []) + [length]
@@ -95,16 +95,16 @@ PROBES: list[Probe] = []
 
 
 def find_logits(output: object) -> Tensor | None:
-    """Find the logits in a model's output: a tensor, a tuple's first, or ``.logits``."""
+    """Find the logits in a model's output: a tensor, a tuple's first item, or ``.logits``."""
     output = getattr(output, "logits", output)
     logits = output[0] if isinstance(output, tuple) and output else output
     return logits if isinstance(logits, Tensor) and logits.dim() == 3 else None
 
 
 def logits_of(output: object) -> Tensor:
-    """Return the logits in a model's output.
+    """Return the logits in a model's output; raise ValueError if there are none.
 
-    A token that the model rules out by -inf everywhere gets the lowest logit of each position.
+    A token that the model rules out with -inf everywhere gets the lowest other logit instead.
     """
     logits = find_logits(output)
     if logits is None:
@@ -128,7 +128,7 @@ def prepare_model(
     dropout: float | None = None,
     attention_scale: float | None = None,
 ) -> ProbedModel:
-    """Find out how a model is called, and call it once; the arguments are those of ``probe``.
+    """Find out how to call a model, and call it once; the arguments are those of ``probe``.
 
     Raises:
         ValueError: If the vocabulary has fewer than 6 words, if the model cannot be copied or
@@ -154,13 +154,13 @@ def prepare_model(
 
 
 def _padding_index(model: nn.Module) -> int | None:
-    """Return the id whose embedding is declared to be padding, if there is one."""
+    """Return the ``padding_idx`` of the first embedding that has one, or None."""
     embeddings = (module for module in model.modules() if isinstance(module, nn.Embedding))
     return next((each.padding_idx for each in embeddings if each.padding_idx is not None), None)
 
 
 def _needs_two_arguments(model: nn.Module, forward: Callable[..., object] | None) -> bool:
-    """Say whether ids alone are too few arguments, so that a source comes before the target."""
+    """Return whether the model needs two arguments: a source and a target."""
     try:
         if forward is None:
             inspect.signature(model.forward).bind(None)
@@ -172,7 +172,7 @@ def _needs_two_arguments(model: nn.Module, forward: Callable[..., object] | None
 
 
 def _call_once(probed: ProbedModel) -> None:
-    """Call a copy of the model, and explain what is wrong with the call or its result."""
+    """Call a copy of the model; raise ValueError if the call fails or its result is wrong."""
     if probed.vocab_size < 6 + (probed.pad_id is not None):
         message = f"the probes need 6 words besides padding, got vocab_size={probed.vocab_size}"
         raise ValueError(message)
@@ -182,7 +182,7 @@ def _call_once(probed: ProbedModel) -> None:
     remedy = f"see forward=, or is vocab_size={probed.vocab_size} too large?"
 
     def call_copy() -> None:
-        """Return the logits of a copy."""
+        """Store the logits of a copy."""
         results.append(_run_on_copy(probed, lambda copied: copied.logits(*ids)))
 
     try:
@@ -210,7 +210,7 @@ def _run_on_copy(
 ) -> Result:
     """Call a function on a copy in eval mode, without gradients, and restore the random state.
 
-    The fused inference path of ``nn.TransformerEncoder`` is switched off for this time, because it
+    The fused inference path of ``nn.TransformerEncoder`` is switched off meanwhile, because it
     skips hooks and returns shorter outputs for padded batches.
     """
     model = copy_model(probed.model).eval()
@@ -236,12 +236,12 @@ def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
 
 
 def as_probe_of_first_weights(function: Callable[[ProbedModel], Finding | None]) -> Probe:
-    """Turn a function into a probe whose copy has exactly the model's weights."""
+    """Turn a function into a probe that runs on a copy with exactly the model's weights."""
     return _add_probe(function, nudged=False)
 
 
 def _add_probe(function: Callable[[ProbedModel], Finding | None], nudged: bool) -> Probe:
-    """Wrap a function so that it runs on a copy, and keep its name."""
+    """Wrap a function so that it runs on a copy, and add it to ``PROBES``."""
 
     @functools.wraps(function)
     def run(probed: ProbedModel) -> ProbeResult | None:
@@ -258,7 +258,7 @@ def _add_probe(function: Callable[[ProbedModel], Finding | None], nudged: bool) 
 
 
 def difference(a: Tensor, b: Tensor) -> float:
-    """Return the largest difference, in units of the largest number; ``inf`` for nan."""
+    """Return the largest difference relative to the largest number in ``b``, or ``inf`` for nan."""
     gap = (a - b).abs().max() / b.abs().max().clamp(min=1e-30)
     return math.inf if gap.isnan() else gap.item()
 

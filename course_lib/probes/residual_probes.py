@@ -15,7 +15,7 @@ FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Find the layers by name: members of an outermost ``ModuleList`` that have parts."""
+    """Find the layers by name: the items of an outermost ``ModuleList`` that have parts."""
     layers: dict[str, nn.Module] = {}
     for name, group in model.named_modules():
         inside = any(f"{name}.".startswith(f"{layer}.") for layer in layers)
@@ -26,7 +26,7 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
-    """Find the parts of a layer that have matrices, by name; lone linear layers are one part."""
+    """Find a layer's parts that have matrices, by name; lone linear layers form one part."""
     parts: dict[str, nn.Module] = {}
     for name, child in layer.named_children():
         inner = dict(child.named_children()) if isinstance(child, nn.ModuleList) else {"": child}
@@ -40,7 +40,7 @@ def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
 
 
 def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
-    """Set the matrices and biases of a layer to zero, and those of its loud parts to noise.
+    """Set a layer's matrices and biases to zero, except in its ``loud`` parts, which get noise.
 
     The gains of norms become 1, and a layer's own vectors, such as gates, become 0.5.
     """
@@ -56,10 +56,11 @@ def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
 
 
 def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor, Tensor]]:
-    """Set the matrices of all layers to zero; return each layer's input, times three, and output.
+    """Set all layers' matrices to zero; return each layer's input, scaled by three, and its output.
 
-    Layers are left out if the input is all zeros or the output has another shape. The ``loud``
-    parts keep random weights, and layers are left out if these read zeros or change the shape.
+    Layers are left out if the input is all zeros or the output has a different shape. The parts
+    named ``loud`` get random weights; if they get only zeros or change the shape, their layer is
+    left out, too.
     """
     silent = {}
     returned: dict[str, list[torch.Size]] = {}
@@ -97,7 +98,7 @@ def _first(output: Any) -> Any:
 
 
 def _passed_on(given: Tensor, answer: Tensor) -> bool:
-    """Say whether an output is the input, unchanged or normalized."""
+    """Return whether an output equals the input, unchanged or normalized."""
     widths = given.shape[-1:]
     norms = F.layer_norm(given, widths), F.rms_norm(given, widths), F.normalize(given, dim=-1)
     return any(torch.allclose(answer, x, atol=1e-2) for x in (given, *norms))
@@ -105,14 +106,14 @@ def _passed_on(given: Tensor, answer: Tensor) -> bool:
 
 @as_probe
 def residual_paths(probed: ProbedModel) -> Finding | None:
-    """A layer of zero matrices returns its input, and each sub-layer adds its output to it.
+    """A layer whose matrices are zero returns its input; each sub-layer adds its output to it.
 
-    The input may be normalized on its way.
+    The input may be normalized on the way.
     """
     silent = _silent_pass(probed)
     lost = [name for name, pair in silent.items() if not _passed_on(*pair)]
     if lost:
-        hint = f"with its matrices at zero, {lost[0]} does not hand on what it reads"
+        hint = f"with its matrices at zero, {lost[0]} does not return its input"
         return False, f"{hint}: a residual path is missing, or added twice", lost
     for part in {part for layer in layers_of(probed.model).values() for part in _sublayers(layer)}:
         alone = _silent_pass(probed, part)
@@ -120,12 +121,12 @@ def residual_paths(probed: ProbedModel) -> Finding | None:
     if lost:
         hint = f"with all other matrices at zero, {min(lost)} adds nothing to the layer's output"
         return False, f"{hint}: a later sum starts from an earlier vector", sorted(lost)
-    return (True, "every layer hands on what it reads", lost) if silent else None
+    return (True, "every layer passes on its input", lost) if silent else None
 
 
 @as_probe
 def final_norm(probed: ProbedModel) -> Finding | None:
-    """A norm follows a pre-norm stack, so the scale of its input does not change the logits."""
+    """A norm follows a pre-norm stack, so scaling the stack's output does not change the logits."""
     base = probed.logits(*probed.batch())
     silent = _silent_pass(probed)
     stacks = []

@@ -16,7 +16,7 @@ PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum")
 
 
 class _Scaling(NamedTuple):
-    """Hold the factor by which scores were multiplied, and the sizes that belong to it."""
+    """Hold the factor by which scores were multiplied, and the sizes of that attention layer."""
 
     scale: float
     width: int  # of the queries
@@ -80,22 +80,22 @@ class _ScoreReader(TorchFunctionMode):
         self.note(scale, query.size(-1), key.size(-2), deviation)
 
     def note(self, scale: float, width: int, keys: int, deviation: float) -> None:
-        """Record what one attention layer does."""
+        """Record the scaling of one attention layer."""
         self.scalings.append(_Scaling(scale, width, keys, deviation))
 
     def read_mask(self, allowed: Tensor) -> None:
-        """Check whether every query may attend to a key; blocks of text may contain padding."""
+        """Check that each query may attend to a key; skip blocks, which may contain padding."""
         whole = allowed.dim() < 2 or allowed.size(-2) in (1, SOURCE, TARGET)
         if whole and not allowed.any(dim=-1).all():
-            self.mistakes.append("a query may look at nothing, though no token is padding")
+            self.mistakes.append("a query may not attend to any key, although no token is padding")
 
 
 @as_probe
 def attention_scores(probed: ProbedModel) -> Finding | None:
-    """Scores are divided by √d_k, every query has a key, and the softmax is over the keys.
+    """Scores are divided by √d_k, each query may attend to a key, and softmax is over the keys.
 
-    A model may ask for a different scale, with ``attention_scale`` or in its configuration. Any
-    other scale is an alarm if it is larger and saturates the softmax, or is a common mistake.
+    A different scale may be given by ``attention_scale`` or in the model's configuration. Any other
+    scale raises an alarm if it is larger and saturates the softmax, or is a common mistake.
     """
     with _ScoreReader() as reader:
         probed.logits(*probed.batch())
@@ -130,7 +130,7 @@ def _scales_of(model: nn.Module) -> set[float]:
 
 
 def _is_mistake(seen: _Scaling, model: nn.Module) -> bool:
-    """Say whether a scale saturates the softmax, or comes from the wrong size."""
+    """Return whether a scale saturates the softmax, or is computed from the wrong size."""
     if seen.scale > seen.width**-0.5:
         return seen.deviation > MODERATE
     widths = {

@@ -30,10 +30,10 @@ REGISTERED = ("_modules", "_parameters", "_buffers")
 
 @as_probe_of_first_weights
 def gradient_reach(probed: ProbedModel) -> Finding:
-    """Within a few steps, each trainable parameter gets a gradient that is not zero.
+    """Within a few steps, each trainable parameter gets a gradient that is not all zeros.
 
-    One step is not enough behind an output projection that starts at zero, nor for experts that
-    few tokens reach. The model is in training mode, because some routers learn only there.
+    One step is not enough for parameters behind an output projection that starts at zero, or for
+    experts that few tokens reach. We use training mode, because some routers learn only then.
     """
     learning = {n: p for n, p in probed.model.train().named_parameters() if p.requires_grad}
     if not learning:
@@ -57,7 +57,7 @@ def gradient_reach(probed: ProbedModel) -> Finding:
 
 
 def _attached(value: object, name: str) -> Iterator[tuple[str, nn.Module | Tensor]]:
-    """Find modules and tensors in an attribute, and in its lists and dictionaries."""
+    """Find the modules and tensors in an attribute, including those in lists and dictionaries."""
     if isinstance(value, (nn.Module, Tensor)):
         yield name, value
     elif isinstance(value, (list, tuple, dict)):
@@ -102,7 +102,7 @@ class _Moves(TorchFunctionMode):
 
 
 def _matters(probed: ProbedModel, thing: Tensor | nn.Module, base: Tensor) -> bool:
-    """Say whether an unregistered module or tensor learns, or affects the logits.
+    """Return whether an unregistered module or tensor learns, or affects the logits.
 
     A constant that the model itself moves to the device of its input needs no registration.
     """
@@ -149,7 +149,7 @@ def overfit_one_batch(probed: ProbedModel) -> Finding:
 
 
 def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
-    """Memorize a batch in eval mode; return the losses, the last one with the final weights."""
+    """Memorize a batch in eval mode; return all losses, the last of them with the final weights."""
     widest = max(parameter.size(-1) for parameter in probed.model.parameters() if parameter.dim())
     rate = 0.02 / math.sqrt(widest)
     optimizer = torch.optim.Adam(probed.model.parameters(), lr=rate, betas=(0.9, 0.98))
@@ -166,9 +166,9 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 
 
 def _has_finished(losses: list[float]) -> bool:
-    """Say whether a batch is learned, or the last STEPS did not improve the loss by a tenth.
+    """Return whether a batch is learned, or STEPS steps have improved the loss by less than 10%.
 
-    The loss sometimes jumps up at a high rate; then the last step is not the result.
+    At a high learning rate, the loss sometimes jumps up; training does not end at such a step.
     """
     if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
         return True
@@ -179,7 +179,7 @@ def _has_finished(losses: list[float]) -> bool:
 
 @as_probe
 def loss_per_token(probed: ProbedModel) -> Finding | None:
-    """Your loss is the mean over the real tokens of a batch, and does not change the mode."""
+    """Your loss is the mean over a batch's real tokens, and does not change the model's mode."""
     if probed.loss is None:
         return None
     *source, text = probed.batch(length=TARGET + 1)
@@ -205,7 +205,7 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
 def loss_targets(probed: ProbedModel) -> Finding | None:
     """Your loss pulls each position toward the next token, and ignores padding.
 
-    The gradient of a mean cross-entropy is (p - q) / n, which tells us the target q.
+    The gradient of a mean cross-entropy is (p - q) / n, which reveals the target q.
     """
     if probed.loss is None:
         return None
@@ -238,11 +238,11 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
 
 
 def _loss_and_logits(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Compute the model's own loss; return it, and the logits on the way with their gradient."""
+    """Compute the model's own loss; return it and the logits behind it, with their gradient."""
     outputs: list[Tensor] = []
 
     def keep(module: nn.Module, inputs: tuple, output: object) -> None:
-        """Keep the logits, and their gradient."""
+        """Keep the logits, and make torch keep their gradient."""
         logits = find_logits(output)
         if logits is not None and logits.requires_grad:
             logits.retain_grad()

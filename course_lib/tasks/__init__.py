@@ -1,1 +1,1 @@
-"""Training tasks: number words, real sentences, and texts to continue."""
+"""Training tasks: number words, real sentences, and text to continue."""

@@ -59,14 +59,14 @@ class TextGeneratorConfig(TrainingConfig):
         return GPTConfig(vocab_size=vocab_size, **shared_fields(GPTConfig, self))
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
+        """Return the learning rate for a step; steps are counted from 1."""
         return warmup_cosine(
             step, self.warmup_steps, steps=self.steps, peak=self.peak_rate, last=self.last_rate
         )
 
 
 class TextGenerator(Pipeline):
-    """Put a ``GPT`` and its ``Characters`` together, to continue text."""
+    """Combine a ``GPT`` and its ``Characters``, to continue text."""
 
     what = "a GPT that continues a prompt"
     config_class = TextGeneratorConfig
@@ -77,15 +77,15 @@ class TextGenerator(Pipeline):
     config: TextGeneratorConfig
 
     def vocabulary(self) -> str:
-        """Return all characters."""
+        """Return all characters of the vocabulary."""
         return self.tokenizer.characters
 
     def generate(
         self, prompt: str, tokens: int, *, copies: int = 1, seed: int = 0, **options: Any
     ) -> list[str]:
-        """Continue a prompt by ``tokens`` characters; return several texts that begin with it.
+        """Continue a prompt by ``tokens`` characters; return ``copies`` texts that begin with it.
 
-        A different seed gives different texts. Options are those of ``sample``; the temperature
+        A different seed gives different texts. The options are those of ``sample``; the temperature
         is 0.8 unless given. Raises ValueError if the prompt is empty or has unknown characters.
         """
         ids = self.tokenizer.encode(prompt).repeat(copies, 1).to(self.device)  # (B, T)
@@ -105,7 +105,7 @@ SIZES = {
 
 
 class LanguageModel(Task[TextGenerator]):
-    """Train a GPT on the windows of a text; see ``Task``."""
+    """Train a GPT on windows of a text; see ``Task``."""
 
     name = "gpt"
     sizes = SIZES
@@ -142,15 +142,15 @@ class LanguageModel(Task[TextGenerator]):
         return random_windows(self.text.train, config.batch_size, config.max_len)
 
     def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count the characters of each window. Shape ``(B,)``."""
+        """Count the predicted characters in each window. Shape ``(B,)``."""
         return torch.full((len(batch[-1]),), batch[-1].size(1))
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
-        """Compute the mean loss of all predictions."""
+        """Compute the mean loss over all predictions."""
         return model(*(ids.to(self.pipeline.device, non_blocking=True) for ids in batch))[1]
 
     def measure(self, pipeline: TextGenerator, step: int) -> dict[str, float]:
-        """Measure the loss on the first windows of val."""
+        """Measure the loss on the first windows of the validation part."""
         return {"val_loss": loss_on(pipeline.model, self.windows)}
 
 
@@ -166,7 +166,7 @@ def loss_on(model: nn.Module, windows: Tensor) -> float:
 
 
 def program_lines(text: str) -> list[str]:
-    """List the whole lines of a generated text, without empty ones and comments.
+    """List the complete lines of a generated text, except empty lines and comments.
 
     Neither the first line, which continues a prompt, nor the unfinished last one counts.
     """

@@ -30,7 +30,7 @@ TEST = "test_2016_flickr"
 
 @dataclass(frozen=True, kw_only=True)
 class RealConfig(TranslationConfig):
-    """Hold the hyperparameters of a translator of real sentences."""
+    """Hold the hyperparameters of a model that translates real sentences."""
 
     choices = {"task": ("multi30k", "numbers"), "direction": DIRECTIONS}
     ranges = TranslationConfig.ranges | {
@@ -57,7 +57,7 @@ class RealConfig(TranslationConfig):
     max_len: int = 128  #: longest sequence, in tokens
 
     def rate(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step, from 1, in a run of ``steps``."""
+        """Return the learning rate for a step, counted from 1, in a run of ``steps`` steps."""
         shape = (self.d_model, self.warmup_steps)
         part = warmup_inverse_sqrt(step, *shape) / warmup_inverse_sqrt(self.warmup_steps, *shape)
         cooling = min(1.0, (steps + 1 - step) / max(1.0, self.cooldown * steps))
@@ -95,7 +95,7 @@ class RealTranslator(Translator):
     def from_published(
         cls, path: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
     ) -> Self:
-        """Load a published Marian model, as ``marian.from_pretrained`` does, and its tokenizer.
+        """Load a published Marian model and its tokenizer, using ``marian.from_pretrained``.
 
         Raises ValueError if the folder contains no Marian model, or no tokenizer.
         """
@@ -116,7 +116,7 @@ class RealTranslator(Translator):
         return rows
 
     def search(self, src: Tensor, **options: Any) -> Tensor:
-        """Return the best ids ``(B, T)`` of ``beam_search``; without an end, at most 2 S + 10."""
+        """Return the best ids ``(B, T)`` from ``beam_search``, at most 2 S + 10 per sentence."""
         pad_id = self.tokenizer.pad_id
         limits = (2 * (src != pad_id).sum(dim=1, keepdim=True) + 10).clamp(max=self.config.max_len)
         ids, _ = beam_search(
@@ -128,7 +128,7 @@ class RealTranslator(Translator):
 
 
 class Multi30k(Task[RealTranslator]):
-    """Train a sentence translator, measured after every epoch; see ``Task``."""
+    """Train a sentence translator, and measure it after every epoch; see ``Task``."""
 
     name = "multi30k"
     sizes = SIZES
@@ -162,16 +162,16 @@ class Multi30k(Task[RealTranslator]):
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def training_module(self) -> nn.Module:
-        """Return the module that computes the loss of a step without all logits at once."""
+        """Return the module that computes a step's loss without holding all logits at once."""
         config = self.pipeline.config
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 
     def is_measured(self, step: int) -> bool:
-        """Return whether an epoch ends with a step."""
+        """Return whether this step is the last one of an epoch."""
         return step in self.batches.ends
 
     def measure(self, pipeline: RealTranslator, step: int) -> dict[str, float]:
-        """Measure the loss on val, and translate it greedily."""
+        """Measure the loss on the validation split, and score greedy translations of it."""
         sources, references = zip(*self.val, strict=True)
         scores = corpus_scores(pipeline.translate(sources, beam_size=1), references)
         return {
@@ -183,7 +183,7 @@ class Multi30k(Task[RealTranslator]):
 
 @torch.no_grad()
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
-    """Measure the teacher-forced loss in nats per token, without smoothing or dropout."""
+    """Measure the teacher-forced loss on pairs, without smoothing or dropout, in nats per token."""
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
     loss = ChunkedLoss(translator.model.eval(), smoothing=0.0)
     total = 0.0

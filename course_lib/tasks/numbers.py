@@ -27,7 +27,7 @@ VAL = 200  # numbers to measure the loss on
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(TrainingConfig):
-    """Hold the hyperparameters of all translators: equally deep stacks, and one vocabulary."""
+    """Hold the hyperparameters that all translators have; both stacks are equally deep."""
 
     stacks = 2
     ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}
@@ -63,7 +63,7 @@ class TranslatorConfig(TranslationConfig):
     val_every: int = 50  #: steps between two measurements of the loss on val
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
+        """Return the learning rate for a step; steps are counted from 1."""
         return warmup_cooldown(
             step,
             self.d_model,
@@ -75,7 +75,7 @@ class TranslatorConfig(TranslationConfig):
 
 
 class Translator(Pipeline):
-    """Put a ``Transformer`` and its ``Tokenizer`` together: text in, text out."""
+    """Combine a ``Transformer`` and its ``Tokenizer``: text in, text out."""
 
     what = "a number-word translator"
     config_class: ClassVar[type[TrainingConfig]] = TranslatorConfig
@@ -90,7 +90,7 @@ class Translator(Pipeline):
         return self.tokenizer.to_json()
 
     def source_ids(self, texts: Sequence[str]) -> Tensor:
-        """Turn texts that the model can read into padded ids ``(B, S)``; none may be empty."""
+        """Turn texts into padded ids ``(B, S)``; no text may be empty or too long for the model."""
         rows = [self.tokenizer.encode(text) for text in texts]
         limit = self.config.max_len
         for text, row in zip(texts, rows, strict=True):
@@ -153,7 +153,7 @@ class Numbers(Task[Translator]):
     def loss(
         self, model: nn.Module, batch: tuple[Tensor, ...], smoothing: float | None = None
     ) -> Tensor:
-        """Return the mean loss of a batch of source ``(B, S)`` and target ids ``(B, T + 1)``."""
+        """Return the mean loss on source ids ``(B, S)`` and target ids ``(B, T + 1)``."""
         src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)
         if smoothing is None:
             smoothing = self.pipeline.config.smoothing
@@ -161,21 +161,21 @@ class Numbers(Task[Translator]):
 
     @torch.no_grad()
     def measure(self, pipeline: Translator, step: int) -> dict[str, float]:
-        """Measure the loss on numbers of the validation split, without smoothing."""
+        """Measure the loss on numbers from the validation split, without smoothing."""
         pipeline.model.eval()
         return {"val_loss": self.loss(pipeline.model, self.val, smoothing=0.0).item()}
 
 
 def folder_of(config: TranslatorConfig) -> Path:
-    """Return the folder of a translator: under ``checkpoints/``, or under COURSE_CHECKPOINTS."""
+    """Return a translator's folder, which is in ``checkpoints/`` or in COURSE_CHECKPOINTS."""
     return run_folder.checkpoints_folder() / Numbers.folder_name(config, "course")
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
-    """Return the translator, by default English to German; train it if necessary.
+    """Return a trained translator, by default English to German; train it first if necessary.
 
     Training takes half a minute. The random state and the number of threads stay as they were.
-    Raises ValueError if the folder is damaged, or contains a run with other hyperparameters.
+    Raises ValueError if the checkpoint is damaged, or the run has different hyperparameters.
     """
     config = config or TranslatorConfig()
     out = folder_of(config)

@@ -1,7 +1,7 @@
 """Save a training run, completely or not at all: tensors as safetensors, the rest as JSON.
 
 A checkpoint is a folder. Every process writes a file of tensors, whether it has all weights or a
-shard of them, and any number of processes can continue. Nothing in a checkpoint is code.
+shard of them, and any number of processes can continue from there. A checkpoint contains no code.
 """
 
 import json
@@ -40,10 +40,10 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(
     folder: Path, metadata: dict[str, Any], tensors: dict[str, Tensor], world: World = ALONE
 ) -> None:
-    """Write a checkpoint, the metadata last, so that one that is cut off does not count.
+    """Write a checkpoint, with its metadata last, so that an unfinished one does not count.
 
     The metadata are numbers, strings, and lists and dicts of them. No two tensors may share memory.
-    All processes of ``world`` must call, each with its shards. Raises OSError if writing fails.
+    Every process of ``world`` must call this with its shards. Raises OSError if writing fails.
     """
     if world.is_main:
         if folder.exists() or folder.is_symlink():
@@ -64,7 +64,7 @@ def save_checkpoint(
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove a checkpoint, its metadata first; of a linked folder, remove the link only."""
+    """Remove a checkpoint, starting with its metadata; if it is a link, remove only the link."""
     if folder.is_symlink():
         folder.unlink()
         return
@@ -86,16 +86,16 @@ def read_metadata(folder: Path) -> dict[str, Any]:
             f"{folder} is not a checkpoint of this course ({FORMAT!r} is missing); {AGAIN}"
         )
     if metadata.pop("checksums", None) != checksums(folder, metadata):
-        raise ValueError(f"{folder} was changed since it was written; {AGAIN}")
+        raise ValueError(f"{folder} has been changed since it was written; {AGAIN}")
     return metadata
 
 
 def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
     """Fill tensors, whole or sharded, from a checkpoint, however many processes wrote it.
 
-    A tensor may have several names, as tied weights have. The checkpoint needs one of them.
+    A tensor may have several names, like tied weights; the checkpoint needs only one of them.
 
-    Raises ValueError if one is missing, or has another shape.
+    Raises ValueError if a tensor is missing or has a different shape.
     """
     with _torch_checkpoints() as checkpoint:
         reader = checkpoint.HuggingFaceStorageReader(str(folder))
@@ -110,7 +110,7 @@ def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 @contextmanager
 def _torch_checkpoints() -> Iterator[ModuleType]:
-    """Yield torch's module without its warnings; turn its errors into ValueError."""
+    """Yield torch's checkpoint module; hide its warnings, and turn its errors into ValueError."""
     from torch.distributed import checkpoint  # takes half a second, so only its users wait
 
     logging.disable()  # torch logs a traceback of what we say in a sentence
@@ -133,9 +133,9 @@ def checksums(folder: Path, metadata: dict[str, Any]) -> dict[str, int]:
 
 @contextmanager
 def explaining(path: Path, what: str) -> Iterator[None]:
-    """Say in one sentence that what was read at ``path`` is not a checkpoint of ``what``.
+    """Turn an error while reading ``path`` into one sentence: it is not a checkpoint of ``what``.
 
-    Raises ValueError if a name is missing, a value is of another type, or a shape does not fit.
+    Raises ValueError if a name is missing, a value has the wrong type, or a shape does not fit.
     """
     try:
         yield

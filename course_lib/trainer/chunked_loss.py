@@ -1,4 +1,4 @@
-"""The loss of a training step, a few rows at a time, so that no large logits exist (§5.4)."""
+"""The loss of a training step, computed a few rows at a time to avoid large logits (§5.4)."""
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,13 +12,13 @@ ROWS = 512  # 512 rows of 8,000 logits are 16 MB
 class ChunkedLoss(nn.Module):
     """Compute the loss of a ``Transformer`` whose output layer has no bias, a few rows at a time.
 
-    Paper: §5.4, label smoothing; as ``label_smoothed_cross_entropy`` with ``pad_id=None`` on the
-    real tokens. Padding never reaches the output layer.
+    Paper: §5.4, label smoothing; equal to ``label_smoothed_cross_entropy`` with ``pad_id=None`` on
+    the real tokens. Padding never reaches the output layer.
 
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether logits are computed in bfloat16; then the loss also has only 8 bits.
+        bfloat16: Whether logits are computed in bfloat16; then the loss, too, has only 8 bits.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class ChunkedLoss(nn.Module):
         self.chunks = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS, acc_policy="balanced")
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Return the mean loss of every next token, in nats per real token; 0 if there is none.
+        """Return the mean loss over all next tokens, in nats per real token; 0 if there are none.
 
         Shapes: source ids (B, S), and target ids (B, T + 1) from bos to eos, on any device. Ids on
-        the CPU are counted there, so that nothing waits for a GPU, and ValueError is raised if one
-        is not in the vocabulary.
+        the CPU are counted there, so that nothing waits for a GPU, and ValueError is raised if an
+        id is not in the vocabulary.
         """
         config = self.model.config
         check_ids(tgt, config.tgt_vocab_size, config.max_len + 1, "target")

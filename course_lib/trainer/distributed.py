@@ -1,4 +1,4 @@
-"""Several processes train one model: their ranks, their tasks, and how they communicate (§5.2)."""
+"""Training with several processes: their ranks, their tasks, and how they communicate (§5.2)."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class World:
-    """Say which of the processes this one is; a single process is a world of size one."""
+    """Hold this process's rank and the number of processes, which is 1 without ``torchrun``."""
 
     rank: int = 0  #: which of them
     size: int = 1  #: how many there are
@@ -24,19 +24,19 @@ class World:
         return self.rank == 0
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have reached this point."""
         if self.size > 1:
             dist.barrier()
 
     def total(self, numbers: Tensor) -> Tensor:
-        """Return the sum over all processes; all must call."""
+        """Return the sum over all processes; every process must call this."""
         numbers = numbers.clone()
         if self.size > 1:
             dist.all_reduce(numbers)
         return numbers
 
     def any_rank(self, wish: bool, device: str = "cpu") -> bool:
-        """Return whether any process passes True; all must call, and get the same answer."""
+        """Return to all processes whether any of them passes True; every process must call this."""
         if self.size == 1:
             return wish
         return bool(self.total(torch.tensor(float(wish), device=device)))
@@ -47,9 +47,9 @@ ALONE = World()
 
 @contextmanager
 def init_distributed(device: str = "cpu") -> Iterator[World]:
-    """Join the processes that ``torchrun`` has started, until the context ends.
+    """Join the processes that ``torchrun`` has started, and leave them when the context ends.
 
-    They communicate through gloo, or on the device ``"cuda"`` through nccl with one GPU each.
+    They communicate through gloo or, on the device ``"cuda"`` with one GPU each, through nccl.
     Raises ValueError if there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
@@ -60,7 +60,7 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         gpus = torch.cuda.device_count()
         if rank >= gpus:
             raise ValueError(
-                f"each process needs a GPU, and there are {gpus} GPUs; start {gpus} processes, "
+                f"each process needs a GPU, but there are {gpus} GPUs; start {gpus} processes, "
                 "or use --device cpu"
             )
         torch.cuda.set_device(rank)
@@ -72,9 +72,9 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
 
 
 def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:
-    """Divide the work among the processes; return the module to call in training.
+    """Divide the work among the processes; return the module to call during training.
 
-    Each has all weights (DDP), or, sharded in place, no process has all of them (FSDP2).
+    Each process has all weights (DDP) or, if ``sharded``, a part of them (FSDP2, in place).
     """
     if world.size == 1:
         return model

@@ -32,7 +32,7 @@ def prepare_machine(threads: int, device: str) -> None:
 
 
 def describe_machine(device: str) -> str:
-    """Name the processor, and how many threads of it compute."""
+    """Describe the processor or GPU, the number of threads in use, and the version of torch."""
     cpuinfo = Path("/proc/cpuinfo")
     models = re.findall("model name.*: (.*)", cpuinfo.read_text() if cpuinfo.exists() else "")
     name = models[0] if models else platform.processor() or platform.machine()
@@ -43,7 +43,7 @@ def describe_machine(device: str) -> str:
 
 
 def total_memory() -> float:
-    """Return the bytes of memory that this process may use, or infinity if unknown."""
+    """Return how many bytes of memory this process may use, or infinity if unknown."""
     sizes = [math.inf]
     if hasattr(os, "sysconf"):  # not on Windows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -52,10 +52,10 @@ def total_memory() -> float:
 
 
 def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) -> None:
-    """Raise ValueError if a model, and a batch with this many positions, do not fit here.
+    """Raise ValueError if a model, and a batch with this many positions, do not fit.
 
-    The estimate is a lower bound: 16 bytes for a parameter, its gradient and the two moments of
-    Adam, and at least eight vectors in bfloat16 for a position in a layer.
+    The estimate is a lower bound: 16 bytes for each parameter with its gradient and Adam's two
+    moments, and at least eight vectors in bfloat16 for each position in each layer.
     """
     width = config.d_model
     layer = width * (4 * width + 2 * getattr(config, "d_ff", 4 * width))
@@ -84,9 +84,9 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None]:
-    """Compute matrix products in bfloat16, if asked to; on a CPU by torch's plain attention.
+    """Compute matrix products in bfloat16 if asked to; on a CPU, use torch's plain attention.
 
-    The fused kernel's backward pass is several times slower in bfloat16 there.
+    On a CPU, the fused kernel's backward pass is several times slower in bfloat16.
     """
     if not bfloat16:
         yield

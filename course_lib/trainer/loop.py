@@ -39,10 +39,10 @@ def start(
 ) -> TrainState:
     """Begin a training run, or continue the one in a checkpoint from ``read_checkpoint``.
 
-    The data come from the folder ``data``, or from COURSE_DATA. All processes of ``world`` must
-    call; if ``sharded``, they divide the weights among them. Each makes ``accumulate``
-    micro-batches of its rows. Raises ValueError if the checkpoint is from another run, the data
-    are missing, or the memory cannot be enough.
+    The data come from the folder ``data``, or from COURSE_DATA. Every process of ``world`` must
+    call this; if ``sharded``, they divide the weights among themselves. Each splits its rows into
+    ``accumulate`` micro-batches. Raises ValueError if the checkpoint is from a different run, the
+    data are missing, or there cannot be enough memory.
     """
     pipeline = None
     if checkpoint:
@@ -61,7 +61,7 @@ def start(
 
 
 def make_step(state: TrainState) -> None:
-    """Make the next training step, without waiting for a number from the device."""
+    """Take the next training step, without waiting for a number from the device."""
     state.module.train()
     losses, rate = micro_batch_losses(state), state.task.rate(state.step + 1)
     model, clip_norm = state.pipeline.model, state.task.clip_norm
@@ -70,9 +70,9 @@ def make_step(state: TrainState) -> None:
 
 
 def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
-    """Yield the loss of each of this process's micro-batches of the next step.
+    """Yield the loss on each of this process's micro-batches in the next step.
 
-    Each loss is weighted by its tokens, so that the gradients add up to those of the whole batch.
+    Each loss is weighted by its token count, so that the gradients add up to the whole batch's.
     """
     parts = state.accumulate * state.world.size
     for part in range(state.accumulate):
@@ -93,7 +93,7 @@ def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
 
 
 def seed_step(state: TrainState, part: int) -> None:
-    """Seed the next step, only on the devices in use, because seeding the others is slow."""
+    """Seed the next step's random numbers, but not on unused devices, because that is slow."""
     seed = SEEDS * (state.pipeline.config.seed + SEEDS * part) + state.step + 1
     torch.default_generator.manual_seed(seed)
     if state.losses.is_cuda:
@@ -101,7 +101,7 @@ def seed_step(state: TrainState, part: int) -> None:
 
 
 def measure(state: TrainState) -> None:
-    """Measure on val, and add a line to the history; only the main process measures."""
+    """Measure on the validation data, in the main process only, and add a line to the history."""
     pipeline = whole_pipeline(state)
     losses = finite_losses(state)
     state.losses.zero_()
@@ -115,7 +115,7 @@ def measure(state: TrainState) -> None:
 
 
 def whole_pipeline(state: TrainState) -> Pipeline | None:
-    """Return the pipeline with all its weights, if this is the main process; all must ask."""
+    """Return the pipeline with all weights to the main process; every process must call this."""
     if not state.sharded:
         return state.pipeline if state.world.is_main else None
     whole = state.task.pipeline_class.from_metadata(state.pipeline.metadata())
@@ -136,9 +136,9 @@ def train(
 ) -> bool:
     """Train to the last step, or until the time is up or the user asks to stop.
 
-    Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` counts
-    all starts, ``stop`` is called after every step, and ``report`` with every new line of the
-    history. Returns whether the last step is done.
+    Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` includes
+    earlier starts of the run. ``stop`` is called after every step, and ``report`` is called with
+    every new line of the history. Returns whether the last step is done.
     Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
@@ -166,14 +166,14 @@ def train(
 
 
 def advance(bar: tqdm, state: TrainState) -> None:
-    """Advance the bar by a step, and now and then show the losses."""
+    """Advance the progress bar by a step, and show the losses from time to time."""
     if not bar.disable and (state.step % SHOW_EVERY == 0 or state.task.is_measured(state.step)):
         bar.set_postfix_str(latest_losses(state), refresh=False)
     bar.update()
 
 
 def latest_losses(state: TrainState) -> str:
-    """Return the latest losses; a GPU is read after a measurement only, because it would wait."""
+    """Return the latest losses; a GPU's are read only after a measurement, to avoid waiting."""
     read = state.losses.device.type == "cpu" or state.task.is_measured(state.step)
     total, count = state.losses.tolist() if read else (0.0, 0.0)
     losses = dict(state.history[-1]) if state.history else {}
@@ -183,7 +183,7 @@ def latest_losses(state: TrainState) -> str:
 
 
 def fit(task: Task, model: nn.Module) -> TrainState:
-    """Train a given model on a task, and write no files.
+    """Train a given model on a task, without writing any files.
 
     The task's pipeline gets the model. Raises ValueError if a loss is nan or infinite.
     """
@@ -194,7 +194,7 @@ def fit(task: Task, model: nn.Module) -> TrainState:
 
 
 def clocks() -> dict[str, float]:
-    """Read the time, and the time of all threads, in seconds."""
+    """Return the wall-clock time, and the CPU time of all threads, in seconds."""
     return {"wall": time.monotonic(), "cpu": time.process_time()}
 
 
@@ -206,7 +206,7 @@ def any_rank(state: TrainState, wish: bool) -> bool:
 
 @contextmanager
 def graceful_shutdown(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once.
+    """Let Ctrl-C or a plain kill stop a run after the current step, and a second one immediately.
 
     If ``patient``, a second one is ignored: the terminal and ``torchrun`` both signal each process.
     """

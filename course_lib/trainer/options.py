@@ -20,8 +20,8 @@ Ranges = dict[str, tuple[float, float]]  # of a field, the least and the largest
 class TrainingConfig(ABC):
     """Hold the hyperparameters that every task has.
 
-    Raises ValueError if a value has another type than its field or is out of range, or if there is
-    no model of these sizes.
+    Raises ValueError if a value has the wrong type or is out of range, or if no model can
+    have these sizes.
     """
 
     stacks: ClassVar[int] = 1  #: an encoder and a decoder are two
@@ -58,7 +58,7 @@ class TrainingConfig(ABC):
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise ValueError if a number is not from ``least`` to ``most``; the message names it."""
+    """Raise ValueError, with the name, if a number is below ``least`` or above ``most``."""
     if not least <= value <= most:
         raise ValueError(f"{name}={value!r} must be from {least:,} to {most:,}")
 
@@ -70,7 +70,7 @@ def shared_fields(config_class: type, config: object) -> dict[str, Any]:
 
 
 def check_same_config(folder: Path, stored: TrainingConfig, requested: TrainingConfig) -> None:
-    """Raise ValueError, naming the differences, if a folder's run has another configuration."""
+    """Raise ValueError, naming the differences, if a folder's run has a different configuration."""
     before = vars(stored)
     others = [f"{n}={before[n]!r}, not {v!r}" for n, v in vars(requested).items() if before[n] != v]
     if others:

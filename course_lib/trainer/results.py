@@ -13,7 +13,7 @@ RECORDS = Path(__file__).parents[1] / "tasks"
 
 
 def record_of(name: str) -> Path:
-    """Return the file of the record of a task, or of an experiment such as ``"ablation"``."""
+    """Return the file with the record of a task, or of an experiment such as ``"ablation"``."""
     return RECORDS / f"{name}.json"
 
 
@@ -39,7 +39,7 @@ def read_record(name: str) -> list[Entry]:
 
 
 def add_entry(path: Path, entry: Entry, key: Callable[[Entry], list]) -> None:
-    """Write an entry of finite numbers and strings into a record, one line per entry.
+    """Add an entry of finite numbers and strings to a record, which has one line per entry.
 
     ``key`` distinguishes training runs and sorts them; an entry with the same key is replaced.
     """

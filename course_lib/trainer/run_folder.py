@@ -34,7 +34,7 @@ TYPES |= {"machine": str, "history": list, "losses": list}
 
 
 def checkpoints_folder() -> Path:
-    """Return the folder of all training runs: COURSE_CHECKPOINTS, or ``checkpoints``."""
+    """Return the folder for all training runs: COURSE_CHECKPOINTS, or ``checkpoints``."""
     return user_folder("COURSE_CHECKPOINTS", "checkpoints")
 
 
@@ -46,7 +46,7 @@ def find_checkpoint(out: Path) -> Path | None:
 def read_checkpoint(out: Path) -> Checkpoint:
     """Read the newest checkpoint of a training run, except its tensors.
 
-    Raises ValueError if there is none, or it was changed, or is not from a training run.
+    Raises ValueError if there is none, or if it was changed or is not from a training run.
     """
     folder = find_checkpoint(out)
     if folder is None:
@@ -66,18 +66,18 @@ def read_checkpoint(out: Path) -> Checkpoint:
 
 
 def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
-    """Build the pipeline of a checkpoint; its weights are still those of a new model.
+    """Build the pipeline for a checkpoint, but still with the weights of a new model.
 
-    Raises ValueError if the checkpoint is of something else.
+    Raises ValueError if the checkpoint is of a different kind of pipeline.
     """
     with explaining(checkpoint.folder, pipeline_class.what):
         return pipeline_class.from_metadata(checkpoint.metadata)
 
 
 def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]]:
-    """Load the pipeline in a folder; return it with the metadata of its checkpoint.
+    """Load the pipeline in a folder, and return it with its checkpoint's metadata.
 
-    Raises ValueError if there is none, or the checkpoint is of something else.
+    Raises ValueError if there is no checkpoint, or if it is of a different kind of pipeline.
     """
     newest = find_checkpoint(out)
     try:
@@ -93,13 +93,13 @@ def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]
 
 
 def named_weights(model: nn.Module, all_names: bool = False) -> dict[str, Tensor]:
-    """Name all weights; shared ones once, or under all their names."""
+    """Return all weights by name; shared ones have one name, or all their names."""
     named = model.named_parameters(remove_duplicate=not all_names)
     return {f"model.{name}": weight for name, weight in named}
 
 
 def named_moments(state: TrainState) -> dict[str, Tensor]:
-    """Name the moments of an optimizer like Adam; in a new one, they are zeros."""
+    """Return the moments of an optimizer like Adam, by name; in a new optimizer, they are zeros."""
     named: dict[str, Tensor] = {}
     for name, weight in state.pipeline.model.named_parameters():
         moments = state.optimizer.state[weight]
@@ -112,7 +112,7 @@ def named_moments(state: TrainState) -> dict[str, Tensor]:
 
 
 def save(state: TrainState, out: Path) -> None:
-    """Write the checkpoint, then remove older ones; all processes must call.
+    """Write the checkpoint, and then remove older ones; every process must call this.
 
     Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
     """
@@ -129,7 +129,7 @@ def save(state: TrainState, out: Path) -> None:
 
 
 def save_epoch(state: TrainState, out: Path) -> None:
-    """Keep the weights of the last measurements, to be averaged; all processes must call."""
+    """Keep the latest measurements' weights, to average them; every process must call this."""
     epoch = len(state.history)
     if state.world.is_main:
         for path in saved_epochs(out):
@@ -142,21 +142,21 @@ def save_epoch(state: TrainState, out: Path) -> None:
 
 
 def saved_epochs(out: Path) -> list[Path]:
-    """List the folders that ``save_epoch`` has written, the oldest first."""
+    """List the folders that ``save_epoch`` has written, from oldest to newest."""
     return sorted(metadata.parent for metadata in out.glob(f"{EPOCH}/{METADATA}"))
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
-    """Put the weights of a saved epoch into a model; raise ValueError if they do not fit."""
+    """Load a saved epoch's weights into a model; raise ValueError if they do not fit."""
     read_metadata(path)
     with explaining(path, "an epoch"):
         load_tensors(path, named_weights(model, all_names=True))
 
 
 def load_average(out: Path, count: int, model: nn.Module) -> None:
-    """Put the average of the last ``count`` saved epochs into a model (§6.1).
+    """Load the average of the last ``count`` saved epochs into a model (§6.1).
 
-    Raises ValueError if there are fewer, or one does not fit.
+    Raises ValueError if there are fewer epochs, or if the weights of one do not fit.
     """
     epochs = saved_epochs(out)
     if not 1 <= count <= len(epochs):
@@ -169,16 +169,16 @@ def load_average(out: Path, count: int, model: nn.Module) -> None:
 
 
 def let_replace(out: Path) -> None:
-    """Rename the newest checkpoint, so that it stays until a new run has saved its first one."""
+    """Rename the newest checkpoint, so that it is kept until a new run has saved its first one."""
     folder = find_checkpoint(out)
     if folder and folder.name != REPLACEABLE:
         folder.rename(folder.with_name(REPLACEABLE))
 
 
 def metadata_of(state: TrainState) -> dict[str, Any]:
-    """Gather everything that the next step depends on except tensors; all processes must call.
+    """Return all that the next step depends on, except tensors; every process must call this.
 
-    The random numbers of a step depend on its number alone.
+    A step's random numbers depend only on the step's number.
     """
     world = f", {state.world.size} processes" if state.world.size > 1 else ""
     return {
@@ -195,7 +195,7 @@ def metadata_of(state: TrainState) -> dict[str, Any]:
 def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     """Load the weights, the moments and the progress of a checkpoint into a new state.
 
-    Raises ValueError if the checkpoint is of something else or of other data.
+    Raises ValueError if the checkpoint is of a different kind of pipeline or of different data.
     """
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:
@@ -215,14 +215,14 @@ def restore(state: TrainState, checkpoint: Checkpoint) -> None:
 
 
 def finite_losses(state: TrainState) -> Tensor:
-    """Sum all processes' losses since the last measurement, if they are finite; all must call."""
+    """Sum and check the losses since the last measurement; every process must call this."""
     losses = state.world.total(state.losses)
     check_finite("training loss", losses[0].item(), state)
     return losses
 
 
 def check_finite(name: str, value: float, state: TrainState) -> None:
-    """Raise ValueError if a number is nan or infinite; the message names it and the step."""
+    """Raise ValueError, with the name and the step, if a number is nan or infinite."""
     if not math.isfinite(value):
         raise ValueError(
             f"the {name} is {value} at step {state.step}: start again with a lower learning rate; "
@@ -232,7 +232,7 @@ def check_finite(name: str, value: float, state: TrainState) -> None:
 
 @contextmanager
 def locked(out: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep a second training run out of a folder, which is made if it is missing.
+    """Keep a second training run out of a folder, which is created if it is missing.
 
     If another process is training there, wait until it is done, or raise ValueError.
     """

@@ -34,24 +34,24 @@ class Pipeline(ABC):
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> Self:
-        """Build a pipeline from what ``metadata`` returned."""
+        """Build a pipeline from the result of ``metadata``."""
         config = cls.config_class(**metadata["config"])
         return cls.new(config, cls.tokenizer_class(metadata["tokenizer"]))
 
     @classmethod
     def new(cls, config: TrainingConfig, tokenizer: Sized) -> Self:
-        """Build the model that fits a tokenizer; raise ValueError if the memory is too small."""
+        """Build a pipeline with a new model; raise ValueError if memory is too small."""
         check_memory(config, len(tokenizer))
         torch.manual_seed(config.seed)
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
 
     def metadata(self) -> dict[str, Any]:
-        """Return everything but the weights: numbers, strings, and lists and dicts of them."""
+        """Return everything but the weights: numbers, strings, and lists and dicts of these."""
         return {"config": asdict(self.config), "tokenizer": self.vocabulary()}
 
     @abstractmethod
     def vocabulary(self) -> str:
-        """Return the text from which ``tokenizer_class`` builds the tokenizer again."""
+        """Return the text from which ``tokenizer_class`` can rebuild the tokenizer."""
 
     @property
     def device(self) -> torch.device:
@@ -65,8 +65,8 @@ P = TypeVar("P", bound=Pipeline)
 class Task(ABC, Generic[P]):
     """Define how a pipeline is trained: its data, loss, learning rate and scores.
 
-    Whatever is random in a step follows from the seed and the number of the step, so a run that
-    continues after a stop makes the same steps that it would have made without it.
+    All random numbers in a step follow from the seed and the step's number, so a run that was
+    stopped and resumed takes the same steps as a run that was not.
     """
 
     name: ClassVar[str]  #: on the command line
@@ -94,9 +94,9 @@ class Task(ABC, Generic[P]):
         return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **numbers)
 
     def micro_batch(self, step: int, number: int, parts: int) -> tuple[tuple[Tensor, ...], float]:
-        """Return one of the parts of a step's batch, and the weight of its mean loss.
+        """Return one part of a step's batch, and the weight of that part's mean loss.
 
-        If there are fewer rows than parts, some parts are a row of weight 0.
+        If there are fewer rows than parts, some parts consist of one row with weight 0.
         """
         batch = self.batches(step)
         if parts == 1:
@@ -107,15 +107,15 @@ class Task(ABC, Generic[P]):
         return tuple(ids[rows or [0]] for ids in batch), weight
 
     def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count the tokens of each row that the loss counts: all but bos and padding. ``(B,)``."""
+        """Count the tokens in each row that enter the loss: all but bos and padding. ``(B,)``."""
         return (batch[-1][:, 1:] != Tokenizer.pad_id).sum(dim=1)
 
     @abstractmethod
     def measure(self, pipeline: P, step: int) -> dict[str, float]:
-        """Measure on val; ``"val_loss"`` is part of it."""
+        """Return measurements on the validation data, including ``"val_loss"``."""
 
     def training_module(self) -> nn.Module:
-        """Return the module whose forward pass a step calls, and which processes share."""
+        """Return the module that a step calls, and that the processes share."""
         return self.pipeline.model
 
     def is_measured(self, step: int) -> bool:
@@ -123,7 +123,7 @@ class Task(ABC, Generic[P]):
         return step % self.val_every == 0 or step == self.steps
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the mean loss of a batch: what ``training_module`` returns, unless overridden."""
+        """Return the mean loss on a batch, which by default is the output of ``model``."""
         return model(*batch)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""An explorer of one query and four keys in the plane (paper, §3.2.1).
+"""An explorer of one query and four keys in a plane (paper, §3.2.1).
 
 The keys and values are those of the picture that opens chapter 01.
 """
@@ -17,10 +17,10 @@ VALUES = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]).double(
 
 
 class AttentionExplorer(Explorer):
-    """Drag a query among four keys, and see how scores, weights and output change.
+    """Let the reader drag a query among four keys, and show the scores, weights and output.
 
-    Vectors of width d_k whose numbers are independent with variance 1 have scores with the standard
-    deviation √d_k. The vectors here have two numbers, so their scores are multiplied by √(d_k / 2).
+    Vectors of width d_k whose numbers are independent with variance 1 have scores with a standard
+    deviation of √d_k. The vectors here have two numbers, so we multiply their scores by √(d_k / 2).
     """
 
     module = "attention"

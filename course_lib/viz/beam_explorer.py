@@ -35,7 +35,7 @@ WEATHER = {  # the probability of each next word, after the last word
 
 
 class Language(nn.Module):
-    """Score the next word by the last word alone, and count how often it is asked."""
+    """Score each next word by the last word alone, and count the calls."""
 
     def __init__(self, steps: dict[str, dict[str, float]]) -> None:
         super().__init__()
@@ -56,12 +56,12 @@ class Language(nn.Module):
         return sum(self.table[pair].item() for pair in pairwise([BOS, *ids]))
 
     def text(self, ids: list[int]) -> str:
-        """Write a hypothesis without padding."""
+        """Return a hypothesis as text, without padding."""
         return " ".join(self.words[token] for token in ids if token != PAD)
 
 
 class BeamExplorer(Explorer):
-    """Let a beam search grow step by step, and follow one of its hypotheses."""
+    """Show a beam search step by step, and follow one of its hypotheses."""
 
     module = "beams"
     alt = (
@@ -78,7 +78,7 @@ class BeamExplorer(Explorer):
     language = Dict(default_value=WEATHER).tag(sync=True, state=True)
 
     def columns(self, model: Any, steps: int) -> list[list[dict[str, Any]]]:
-        """Return the best 2K continuations of every step: parent, word, total and fate."""
+        """Return each step's best 2K continuations, each with its parent, word, total and fate."""
         columns: list[list[dict[str, Any]]] = []
         kept = [0]
         beams = Beams(model, SOURCE, BOS, self.beam_size, LIMIT, use_cache=False)

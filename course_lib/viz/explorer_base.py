@@ -36,13 +36,13 @@ def whole_module(name: str) -> str:
 class Explorer(anywidget.AnyWidget):
     """Show an explorer, or its still picture if there is no kernel or no JavaScript.
 
-    The traits of a subclass that are tagged ``state`` are the state that the module draws.
+    A subclass's traits that are tagged ``state`` make up the state that the module draws.
 
     Attributes:
         module: The name of the ES module, and of the still picture.
-        alt: A description of the first picture. It is the same on every machine, because strict
+        alt: A description of the first picture. It must not depend on the machine, because strict
             nbval compares it.
-        names: The names of the traits that are the state.
+        names: The names of the traits that make up the state.
     """
 
     module: ClassVar[str]
@@ -57,7 +57,7 @@ class Explorer(anywidget.AnyWidget):
 
     @default("names")
     def _names(self) -> list[str]:
-        """Return the names of the traits that are the state."""
+        """Return the names of the traits that make up the state."""
         return sorted(self.trait_names(state=True))
 
     def state(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Explorer(anywidget.AnyWidget):
         return {name: getattr(self, name) for name in self.names}
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the numbers of the module's ``compute`` with the course's own functions."""
+        """Compute what the module's ``compute`` returns, with the course's own functions."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:

@@ -32,18 +32,18 @@ def number_words(text: str) -> str:
     """
     digits = text.strip().replace(",", "")
     if not re.fullmatch("0*[0-9]{1,6}", digits):
-        raise ValueError(f"{text[:20]!r} is not a number in 0 to {LIMIT - 1:,}, such as 45,345")
+        raise ValueError(f"{text[:20]!r} is not a number from 0 to {LIMIT - 1:,}, such as 45,345")
     return spell(int(digits), "en")
 
 
 def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
-    """Replace the outputs of some heads of a ``MultiHeadAttention`` by zeros; no weight changes.
+    """Replace some heads' outputs in a ``MultiHeadAttention`` with zeros, and change no weights.
 
-    Returns the handle of a hook. Use it with ``with``.
+    Returns the handle of a hook, for use in a ``with`` statement.
     """
 
     def zero_heads(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
-        """Replace the outputs of these heads by zeros."""
+        """Replace the outputs of these heads with zeros."""
         joined = args[0].unflatten(-1, (attention.num_heads, -1)).clone()  # (B, T, H, d_v)
         joined[..., list(heads), :] = 0.0
         return (joined.flatten(-2),)  # (B, T, H * d_v)
@@ -54,8 +54,8 @@ def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
 def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dict[str, Any]:
     """Translate English number words by greedy decoding, with some heads switched off.
 
-    Returns the source tokens, the written tokens (at most ``MAX_NEW_TOKENS``), the text that they
-    make, and the attention weights ``maps`` (N, H, T, S) by place, as in ``attention_maps``.
+    Returns the source tokens, at most ``MAX_NEW_TOKENS`` generated tokens, the text that they form,
+    and the attention weights ``maps`` (N, H, T, S) by place, as in ``attention_maps``.
     """
     tokenizer = translator.tokenizer
     src = translator.source_ids([words])  # (1, S)
@@ -76,9 +76,9 @@ def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dic
 
 
 class HeadsExplorer(Explorer):
-    """Show every head of the trained translator, and let the reader switch them off.
+    """Show every head of the trained translator, and let the reader switch heads off.
 
-    The translator is that of chapter 11. If it does not exist yet, it is trained in half a minute.
+    The translator is the one from chapter 11. If it is missing, it is trained in half a minute.
     """
 
     module = "heads"

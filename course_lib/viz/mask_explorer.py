@@ -22,7 +22,7 @@ RECORD = Path(__file__).with_name("mask_layer.json")  # by experiments/mask_laye
 
 
 class MaskExplorer(Explorer):
-    """Open and block the cells of a mask, and see the weights of a trained layer change.
+    """Let the reader open and block a mask's cells, and show the weights of a trained layer.
 
     The layer has learned to translate the number words from 1 to 999 into German, with one head.
     All words that it does not know share the vector of [unk].
@@ -67,7 +67,7 @@ class MaskExplorer(Explorer):
         return {name: value.tolist() for name, value in values.items()}
 
     def make_mask(self, length: int, keys: list[str]) -> Tensor:
-        """Make the mask of some queries and keys. Shape (T, S), True = may look."""
+        """Make the mask for some queries and keys. Shape (T, S), True = may look."""
         ids = torch.tensor([[key != PAD for key in keys]]).int()  # (1, S), 0 is padding
         causal = causal_mask(MAX_WORDS)[:length, : len(keys)]
         real = padding_mask(ids, pad_id=0)[0, 0].expand(length, -1)
@@ -82,7 +82,7 @@ class MaskExplorer(Explorer):
         return masks[self.mask]
 
     def make_weights(self, queries: list[str], keys: list[str], mask: Tensor) -> Tensor:
-        """Compute the weights of the trained layer in float64. Shape (T, S)."""
+        """Compute the trained layer's attention weights in float64. Shape (T, S)."""
         vectors, projections = self.layer["embedding"], self.layer[self.attention]
         attention = MultiHeadAttention(D_MODEL, 1, bias=False).double()
         for name, projection in projections.items():

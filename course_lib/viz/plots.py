@@ -38,7 +38,7 @@ def use_course_style() -> None:
 
 
 def show(fig: Figure, *, alt: str) -> None:
-    """Show a figure below the cell with its alt text, and close it.
+    """Show a figure with its alt text below the cell, and close the figure.
 
     Args:
         fig: The figure.
@@ -46,7 +46,7 @@ def show(fig: Figure, *, alt: str) -> None:
             all numbers in it must be the same on every machine.
 
     Raises:
-        ValueError: If the text is empty.
+        ValueError: If ``alt`` is empty.
     """
     if not alt.strip():
         raise ValueError("show(fig, alt=…) needs a sentence that describes the figure")
@@ -64,18 +64,18 @@ def picture_output(
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Store a picture as HTML, PNG and plain text.
 
-    JupyterLab shows the HTML, because it gives a PNG no alt text. GitHub removes the pictures from
-    HTML, so a chapter is saved without it. The PNG has at most 256 colors, which takes a third of
-    the bytes.
+    JupyterLab shows the HTML, because it shows a PNG without alt text. GitHub removes pictures from
+    HTML, so a chapter is saved without the HTML. The PNG has at most 256 colors, which makes it
+    a third as large.
 
     Args:
         image: The picture.
         alt: Its alt text.
         width: The width on the page, in CSS pixels.
-        height: The height on the page. With both, nothing moves when the picture is loaded.
+        height: The height on the page. With both, nothing moves while the picture loads.
 
     Returns:
-        The data of one output by MIME type, and its metadata: alt text and size of the PNG.
+        The data of one output by MIME type, and its metadata: the PNG's alt text and size.
     """
     file = io.BytesIO()
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
@@ -86,7 +86,7 @@ def picture_output(
 
 
 def image_tag(png: str, alt: str, width: int, height: int) -> str:
-    """Write the HTML for a PNG picture in base64."""
+    """Return the HTML for a PNG picture that is given in base64."""
     size = f'width="{width}" height="{height}"'
     return f'<img alt="{html.escape(alt)}" {size} src="data:image/png;base64,{png}">'
 
@@ -102,7 +102,7 @@ def heatmap(
     numbers: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a heat map of values, queries down and keys across, with fixed limits.
+    """Draw a heat map of values, with queries as rows, keys as columns, and fixed limits.
 
     Args:
         values: Shape ``(T, S)``. Weights in [0, 1], unless ``limit`` is given.
@@ -140,7 +140,7 @@ def heatmap(
 
 
 def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Colormap]:
-    """Return the smallest and the largest value of a map of colors, and the map."""
+    """Return a heat map's smallest and largest value, and its color map."""
     low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
     if limit is not None:
         low, high, name = -limit, limit, "RdBu_r"
@@ -181,7 +181,7 @@ def curves(
     """
     for name, values in lines.items():
         if len(values) != len(x):
-            raise ValueError(f"line {name!r} has {len(values)} values, x has {len(x)}")
+            raise ValueError(f"line {name!r} has {len(values)} values, but x has {len(x)}")
     ax = ax or plt.subplots()[1]
     for (name, values), style in zip(lines.items(), cycle(LINES), strict=False):
         ax.plot(_plain(x), _plain(values), style, label=name)
@@ -226,9 +226,9 @@ def _plain(values: Sequence[float] | Tensor) -> Sequence[float] | np.ndarray:
 
 
 def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, float], bool]:
-    """Choose width and height in inches, and whether to turn the labels below upright.
+    """Choose width and height in inches, and whether to turn the column labels upright.
 
-    A cell is as wide as the longest label below it, if all of them fit on the page.
+    Each cell is as wide as the longest column label, if all labels then fit on the page.
     """
     letter = 0.095
     margin = 0.6  # inches, at 10 points
@@ -261,10 +261,10 @@ def _write_numbers(ax: Axes, values: Tensor, low: float, high: float, colors: st
 
 
 def probe_picture(result: ProbeResult, *, ax: Axes | None = None) -> Axes:
-    """Draw a probe's data: the influence of each token on each position, or a loss.
+    """Draw a probe's data: the influence of each token on each position, or the losses.
 
     Args:
-        result: A result with data, such as those of ``causality``, ``context`` and
+        result: A result with data, such as that of ``causality``, ``context`` or
             ``overfit_one_batch``. Influence has a logarithmic scale, from 1e-6 to 1.
         ax: The axes to draw on. The default is a new figure.
 

@@ -19,7 +19,7 @@ RECORD = Path(__file__).with_name("learned_positions.json")  # by experiments
 
 @contextmanager
 def float64() -> Iterator[None]:
-    """Make float64 the default type, so that the course's tables have it."""
+    """Make float64 the default type, so that the course's tables use it."""
     kept = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -29,7 +29,7 @@ def float64() -> Iterator[None]:
 
 
 class PositionExplorer(Explorer):
-    """Choose a position, and see its code, its clocks, and its dot products with all positions.
+    """Let the reader choose a position, and show its code, clocks and dot products with all others.
 
     RoPE adds no code to a vector: it rotates queries and keys. Here every word has the same vector.
 
@@ -69,7 +69,7 @@ class PositionExplorer(Explorer):
             return apply_rope(word, angles)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the table, the chosen position's dot products, and their range by distance."""
+        """Compute the table, the chosen position's dot products, and the range at each distance."""
         table = self.vectors()
         all_products = table @ table.T  # (L, L)
         last = self.positions - 1

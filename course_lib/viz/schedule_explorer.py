@@ -24,7 +24,7 @@ def recorded_runs() -> list[Entry]:
 
 
 class ScheduleExplorer(Explorer):
-    """Drag the peak of the learning rate, and compare recorded runs with such a warm-up."""
+    """Let the reader drag the learning rate's peak, and show runs with a similar warm-up."""
 
     module = "schedule"
     alt = (
@@ -38,7 +38,7 @@ class ScheduleExplorer(Explorer):
     runs = List(default_value=recorded_runs()).tag(sync=True, state=True)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute both curves, and what the nearest runs reach."""
+        """Compute both curves, and the final losses of the runs with the nearest warm-up."""
         yours = {"d_model": self.d_model, "warmup_steps": self.warmup_steps}
         curves = {}
         for name, one in (("yours", yours), ("paper", PAPER)):

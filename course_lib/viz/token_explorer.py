@@ -1,4 +1,4 @@
-"""An explorer of byte-pair encoding: how the merges of chapter 10 cut a text."""
+"""An explorer of byte-pair encoding: how the merges of chapter 10 split a text."""
 
 from functools import cache
 from typing import Any
@@ -13,14 +13,14 @@ from course_lib.viz.explorer_base import Explorer
 
 @cache
 def number_tokenizer() -> BPETokenizer:
-    """Train the tokenizer of chapter 10, which takes about a second."""
+    """Train the tokenizer from chapter 10, which takes about a second."""
     numbers = [n for n in range(1000) if split_of(n) == "train"]
     text = "\n".join(spell(n, language) for language in ("en", *LANGUAGES) for n in numbers)
     return BPETokenizer(train_bpe(text, 200))
 
 
 class TokenExplorer(Explorer):
-    """Show step by step how merges cut a typed text into tokens."""
+    """Show step by step how merges turn typed text into tokens."""
 
     module = "tokens"
     alt = (
@@ -38,7 +38,7 @@ class TokenExplorer(Explorer):
         super().__init__(merges=merges, **state)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the ids after each merge that fits, and the numbers of these merges."""
+        """Compute the ids after each merge that applies, and the numbers of these merges."""
         tokenizer = number_tokenizer()
         words = byte_words(self.text)
         steps, places = [[tokenizer.ids[token] for word in words for token in word]], [0]
