@@ -77,7 +77,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 def has_colors(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that shows colors and the user wants them."""
+    """Return whether a stream is a terminal that shows colors, and whether the user wants them."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
     return wanted and known and stream.isatty()

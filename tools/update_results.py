@@ -275,7 +275,7 @@ def summary() -> str:
 
 
 def every_mistake() -> list[Mistake]:
-    """Return all mistakes that the checks of the exercises recognize."""
+    """Return all mistakes that the exercise checks recognize."""
     return [mistake for name in exercises() for mistake in known_mistakes(name)]
 
 
@@ -285,7 +285,7 @@ def citations(mistake: Mistake) -> int:
 
 
 def mistake_counts() -> str:
-    """Count what the checks of the exercises recognize."""
+    """Count what the exercise checks recognize."""
     mistakes = every_mistake()
     cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(

@@ -163,7 +163,7 @@ def _layout(pad_id: int) -> Layout:
     """Return the layout, given the padding id, whose embedding the start token shares."""
 
     def with_start(name: str, value: Tensor) -> Tensor:
-        """Add the start token, with a copy of padding's row and a bias of -inf."""
+        """Add the start token, with a copy of the padding token's row and a bias of -inf."""
         if name in TIED:
             return torch.cat([value, value[pad_id : pad_id + 1]])
         is_bias = name == "final_logits_bias"

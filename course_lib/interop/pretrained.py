@@ -22,7 +22,7 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights in a folder by name, without running any code in the files.
 
     They are in one file, or in several that an index lists; older folders have ``*.bin`` files.
-    Raises ValueError if there are none, if a file is missing or does not contain tensors by name,
+    Raises ValueError if there are none, if a file is missing or does not contain named tensors,
     or if there are several files without an index.
     """
     for single in SINGLE_FILES:

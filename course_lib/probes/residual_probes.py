@@ -106,7 +106,7 @@ def _passed_on(given: Tensor, answer: Tensor) -> bool:
 
 @as_probe
 def residual_paths(probed: ProbedModel) -> Finding | None:
-    """A layer whose matrices are zero returns its input; each sub-layer adds its output to it.
+    """A layer whose matrices are zero returns its input, because each sub-layer adds to its input.
 
     The input may be normalized on the way.
     """

@@ -442,7 +442,7 @@ ADAM_MISTAKES = (
         (V_HAT, "v"),
     ),
     adam(
-        "step_counted_from_zero: the correction uses step - 1, but steps count from 1",
+        "step_counted_from_zero: the correction uses step - 1, but steps are counted from 1",
         *corrected("**step", "**(step - 1)"),
     ),
     adam(
