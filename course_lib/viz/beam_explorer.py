@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from traitlets import Dict, Float, Int
+from traitlets import Dict, Float, Int, Unicode
 
 from course_lib.beam_search import Beams, beam_search, beam_step, length_penalty
 from course_lib.decoding import greedy_decode
@@ -73,8 +73,7 @@ class BeamExplorer(Explorer):
     beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
     alpha = Float(0.0, min=0).tag(sync=True, state=True)
     step = Int(5, min=1).tag(sync=True, state=True)
-    column = Int(3, min=1).tag(sync=True, state=True)
-    rank = Int(0, min=0).tag(sync=True, state=True)
+    sentence = Unicode("rain falls end").tag(sync=True, state=True)
     language = Dict(default_value=WEATHER).tag(sync=True, state=True)
 
     def columns(self, model: Any, steps: int) -> list[list[dict[str, Any]]]:
@@ -115,12 +114,15 @@ class BeamExplorer(Explorer):
             for rank, node in enumerate(column)
             if node["fate"] == ENDED
         ]
-        length = min(self.column, len(columns))
-        place = rank = min(self.rank, len(columns[length - 1]) - 1)
-        words: list[str] = []
-        for column in reversed(columns[:length]):
-            words.insert(0, column[place]["word"])
-            place = column[place]["parent"]["rank"]
+        places: dict[str, tuple[int, int]] = {}  # of every hypothesis, its step and rank
+        before = [""]
+        for length, column in enumerate(columns, 1):
+            before = [f"{before[node['parent']['rank']]} {node['word']}".strip() for node in column]
+            places |= {text: (length, rank) for rank, text in enumerate(before)}
+        words = self.sentence.split()
+        parts = [" ".join(words[:length]) for length in range(len(words), 0, -1)]
+        text = next((part for part in parts if part in places), columns[0][0]["word"])
+        length, rank = places[text]
         greedy = greedy_decode(model, SOURCE, **HOW)[0].tolist()
         greedy_score = model.log_prob(greedy) / length_penalty(len(greedy), alpha)
         best, scores = beam_search(model, SOURCE, beam_size=WIDE, alpha=alpha, **HOW)
@@ -128,7 +130,7 @@ class BeamExplorer(Explorer):
             "steps": steps,
             "columns": columns,
             "pool": sorted(pool, key=lambda node: node["score"], reverse=True)[:K],
-            "followed": {"length": length, "rank": rank, "text": " ".join(words)},
+            "followed": {"length": length, "rank": rank, "text": text},
             "greedy": {"score": greedy_score, "text": model.text(greedy)},
             "best": {"score": scores[0, 0].item(), "text": model.text(best[0, 0].tolist())},
         }
