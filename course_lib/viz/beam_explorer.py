@@ -101,6 +101,18 @@ class BeamExplorer(Explorer):
             columns.append(column)
         return columns
 
+    def followed(self, columns: list[list[dict[str, Any]]]) -> dict[str, Any]:
+        """Find the sentence that is followed, or as many of its words as are in the tree."""
+        found: dict[str, dict[str, Any]] = {}  # every hypothesis of the tree, by its text
+        texts = [""]
+        for length, column in enumerate(columns, 1):
+            texts = [f"{texts[node['parent']['rank']]} {node['word']}".strip() for node in column]
+            for rank, text in enumerate(texts):
+                found[text] = {"length": length, "rank": rank, "text": text}
+        words = self.sentence.split()
+        parts = [" ".join(words[:length]) for length in range(len(words), 0, -1)]
+        return next((found[part] for part in parts if part in found), next(iter(found.values())))
+
     def numbers(self) -> dict[str, Any]:
         """Compute the tree up to a step, its finished sentences, and the followed hypothesis."""
         K, alpha = self.beam_size, self.alpha
@@ -114,15 +126,6 @@ class BeamExplorer(Explorer):
             for rank, node in enumerate(column)
             if node["fate"] == ENDED
         ]
-        places: dict[str, tuple[int, int]] = {}  # of every hypothesis, its step and rank
-        before = [""]
-        for length, column in enumerate(columns, 1):
-            before = [f"{before[node['parent']['rank']]} {node['word']}".strip() for node in column]
-            places |= {text: (length, rank) for rank, text in enumerate(before)}
-        words = self.sentence.split()
-        parts = [" ".join(words[:length]) for length in range(len(words), 0, -1)]
-        text = next((part for part in parts if part in places), columns[0][0]["word"])
-        length, rank = places[text]
         greedy = greedy_decode(model, SOURCE, **HOW)[0].tolist()
         greedy_score = model.log_prob(greedy) / length_penalty(len(greedy), alpha)
         best, scores = beam_search(model, SOURCE, beam_size=WIDE, alpha=alpha, **HOW)
@@ -130,7 +133,7 @@ class BeamExplorer(Explorer):
             "steps": steps,
             "columns": columns,
             "pool": sorted(pool, key=lambda node: node["score"], reverse=True)[:K],
-            "followed": {"length": length, "rank": rank, "text": text},
+            "followed": self.followed(columns),
             "greedy": {"score": greedy_score, "text": model.text(greedy)},
             "best": {"score": scores[0, 0].item(), "text": model.text(best[0, 0].tolist())},
         }
