@@ -58,3 +58,24 @@ def test_the_question_of_chapter_14_has_the_answer_it_gives(chapter):
     pool = all_numbers[finds[0]]["pool"]
     first, second = (f"{node['score']:.3f}".replace("-", "−") for node in pool)
     assert f"score {first}, and *rain falls* has {second}" in answer
+
+
+@pytest.mark.parametrize(
+    ("sentence", "followed"),
+    [
+        ("it end", {1: "it", 2: "it end", 3: "it end", 4: "it end"}),
+        ("snow falls", {1: "it", 2: "snow", 3: "snow falls", 4: "snow falls"}),
+    ],
+)
+def test_a_followed_sentence_stays_the_same_when_the_beam_size_changes(sentence, followed):
+    explorer = BeamExplorer(sentence=sentence)
+    for explorer.beam_size, text in followed.items():
+        assert explorer.numbers()["followed"]["text"] == text
+
+
+def test_a_larger_alpha_makes_the_search_one_step_longer_as_chapter_14_says():
+    cells = nbformat.read(NOTEBOOKS / "14_beam_search.ipynb", as_version=4).cells
+    [words] = [cell.source for cell in cells if cell.source.startswith("### Explore: which sent")]
+    steps = {alpha: BeamExplorer(alpha=alpha).numbers()["steps"] for alpha in (0, 2)}
+    assert steps == {0: 4, 2: 5}
+    assert "with K = 2, it takes four steps at α = 0 and five at α = 2" in words

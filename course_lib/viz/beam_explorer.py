@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from traitlets import Dict, Float, Int
+from traitlets import Dict, Float, Int, Unicode
 
 from course_lib.beam_search import Beams, beam_search, beam_step, length_penalty
 from course_lib.decoding import greedy_decode
@@ -73,8 +73,7 @@ class BeamExplorer(Explorer):
     beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
     alpha = Float(0.0, min=0).tag(sync=True, state=True)
     step = Int(5, min=1).tag(sync=True, state=True)
-    column = Int(3, min=1).tag(sync=True, state=True)
-    rank = Int(0, min=0).tag(sync=True, state=True)
+    sentence = Unicode("rain falls end").tag(sync=True, state=True)
     language = Dict(default_value=WEATHER).tag(sync=True, state=True)
 
     def columns(self, model: Any, steps: int) -> list[list[dict[str, Any]]]:
@@ -102,6 +101,18 @@ class BeamExplorer(Explorer):
             columns.append(column)
         return columns
 
+    def followed(self, columns: list[list[dict[str, Any]]]) -> dict[str, Any]:
+        """Find the sentence that is followed, or as many of its words as are in the tree."""
+        found: dict[str, dict[str, Any]] = {}  # every hypothesis of the tree, by its text
+        texts = [""]
+        for length, column in enumerate(columns, 1):
+            texts = [f"{texts[node['parent']['rank']]} {node['word']}".strip() for node in column]
+            for rank, text in enumerate(texts):
+                found[text] = {"length": length, "rank": rank, "text": text}
+        words = self.sentence.split()
+        parts = [" ".join(words[:length]) for length in range(len(words), 0, -1)]
+        return next((found[part] for part in parts if part in found), next(iter(found.values())))
+
     def numbers(self) -> dict[str, Any]:
         """Compute the tree up to a step, its finished sentences, and the followed hypothesis."""
         K, alpha = self.beam_size, self.alpha
@@ -115,12 +126,6 @@ class BeamExplorer(Explorer):
             for rank, node in enumerate(column)
             if node["fate"] == ENDED
         ]
-        length = min(self.column, len(columns))
-        place = rank = min(self.rank, len(columns[length - 1]) - 1)
-        words: list[str] = []
-        for column in reversed(columns[:length]):
-            words.insert(0, column[place]["word"])
-            place = column[place]["parent"]["rank"]
         greedy = greedy_decode(model, SOURCE, **HOW)[0].tolist()
         greedy_score = model.log_prob(greedy) / length_penalty(len(greedy), alpha)
         best, scores = beam_search(model, SOURCE, beam_size=WIDE, alpha=alpha, **HOW)
@@ -128,7 +133,7 @@ class BeamExplorer(Explorer):
             "steps": steps,
             "columns": columns,
             "pool": sorted(pool, key=lambda node: node["score"], reverse=True)[:K],
-            "followed": {"length": length, "rank": rank, "text": " ".join(words)},
+            "followed": self.followed(columns),
             "greedy": {"score": greedy_score, "text": model.text(greedy)},
             "best": {"score": scores[0, 0].item(), "text": model.text(best[0, 0].tolist())},
         }

@@ -5,8 +5,8 @@ import { disc, line, rect, shade, text } from "./shapes.js";
 
 const LOOK = {
   cut: { "stroke-width": 0 },
-  kept: { class: "query", rx: 14, "stroke-width": 2 },
-  ended: { class: "value", "stroke-width": 4 },
+  kept: { class: "query", rx: 14 },
+  ended: { class: "value" },
 };
 const LIMIT = 9; // tokens of a sentence
 const [TOP, HIGH, BOX, WIDTH, SUM] = [34, 404, 44, 54, 256];
@@ -47,11 +47,11 @@ function search(language, K, alpha) {
 }
 
 /** Search up to a step, and find what is followed, greedy decoding's sentence and the best. */
-export function compute({ language, beam_size: K, alpha, step, column, rank }) {
+export function compute({ language, beam_size: K, alpha, step, sentence }) {
   const all = search(language, K, alpha);
   const columns = all.slice(0, step);
-  const last = columns[Math.min(column, columns.length) - 1];
-  const followed = last[Math.min(rank, last.length - 1)];
+  const isOnTheWay = ({ text }) => `${sentence} `.startsWith(`${text} `);
+  const followed = columns.flat().findLast(isOnTheWay) ?? columns[0][0];
   const greedy = search(language, 1, alpha).flat().find(hasEnded); // what ends first
   const [best] = poolOf(search(language, 16, alpha), 1); // so wide a search misses no sentence
   return { steps: all.length, columns, pool: poolOf(columns, K), followed, greedy, best };
@@ -59,17 +59,17 @@ export function compute({ language, beam_size: K, alpha, step, column, rank }) {
 
 const left = ({ length }) => 70 * length - 42; // of a box
 
-function drawTree({ steps, columns, followed }) {
+function drawTree({ steps, columns, pool, followed }) {
   const [nodes, way] = [columns.flat(), path(followed)];
   const edge = (node, look) =>
     line(left(node.parent) + WIDTH, node.parent.y, left(node), node.y, look);
   const box = (node) => {
     const [x, middle] = [left(node), left(node) + WIDTH / 2];
     const fill = shade(way.includes(node) / 2);
-    const style = node.fate === "cut" ? "text-decoration: line-through" : "";
+    const frame = { stroke: "currentColor", "stroke-width": pool.includes(node) ? 5 : 2 };
     return [
-      rect(x, node.y - BOX / 2, WIDTH, BOX, { fill, stroke: "currentColor", ...LOOK[node.fate] }),
-      text(middle, node.y - 9, node.word, { class: "middle", style }),
+      rect(x, node.y - BOX / 2, WIDTH, BOX, { fill, ...frame, ...LOOK[node.fate] }),
+      text(middle, node.y - 9, node.word, `middle ${node.fate}`),
       text(middle, node.y + 4, number(node.total), "middle"),
       text(middle, node.y + 17, node.fate, "middle"),
     ];
@@ -108,15 +108,15 @@ function drawSums({ alpha, pool, followed, greedy, best }) {
   ]);
 }
 
-const follow = ({ length, rank }) => ({ column: length, rank });
+const follow = ({ text }) => ({ sentence: text });
 
 const TREE = {
   label: "followed hypothesis: move it with the arrow keys",
   look: "scrolls",
   draw: () => rect(0, TOP, 362, HIGH, "clear"),
   drag: ([x, y], { columns }) => {
-    const far = (node) => Math.hypot(left(node) + WIDTH / 2 - x, node.y - y);
-    return follow(columns.flat().sort((a, b) => far(a) - far(b))[0]);
+    const isHere = (node) => Math.abs(left(node) + 27 - x) < 30 && Math.abs(node.y - y) < BOX / 2;
+    return columns.flat().filter(isHere).map(follow)[0];
   },
   keys: ([down, right], { columns, followed }) => {
     const isInLine = (node) => path(node).includes(followed) || path(followed).includes(node);
@@ -127,12 +127,14 @@ const TREE = {
   valueText: ({ followed }) => `${followed.text}, ${followed.fate}`,
 };
 
-function describe({ steps, columns, pool, followed, greedy, best }) {
+function describe({ sentence, steps, columns, pool, followed, greedy, best }) {
   const isOver = columns.length === steps;
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
   return [
-    isOver && `The search ${finds(pool[0])} the sentence with the best score.`,
+    isOver && "The search stops, because nothing that is kept can still enter the pool.",
+    isOver && `It ${finds(pool[0])} the sentence with the best score.`,
     isOver && `Greedy decoding ${finds(greedy)} it.`,
+    sentence !== followed.text && `“${sentence}” is not in this tree.`,
     `You follow “${followed.text}” (${followed.fate}).`,
   ];
 }

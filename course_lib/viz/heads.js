@@ -20,6 +20,7 @@ let waiting = "Translating… The first translation waits for a file of 2 MB.";
 
 const isSame = (one, other) => `${one}` === `${other}`;
 const isOff = ({ off }, where) => off.some((each) => isSame(each, where));
+const stateOf = (state) => (isOff(state, state.chosen) ? "off" : "on");
 const nameOf = ([place, layer, head]) => `head ${head}, ${PLACES[place][0]}, layer ${layer}`;
 
 /** Translate, and compare with what is right; the kernel may still have to translate. */
@@ -47,14 +48,15 @@ export function commonEnds(one, other) {
 
 /** Draw what the translator writes above what is right; where they differ, letters are red. */
 function drawLetters(written, right) {
-  const at = table(52, 24, 248, 76, 4, 34); // two lines for each text
+  const at = table(52, 24, 248, 95, 5, 34); // two pairs of lines, and a gap
   const [start, end] = commonEnds(written, right);
   const draw = (words, line) =>
     [...words].map((letter, n) => {
       const look = n < start || n >= words.length - end ? "mono" : "mono future bold underlined";
-      return at.write(line + 2 * Math.floor(n / 34), n % 34, letter, look);
+      return at.write(line + 3 * Math.floor(n / 34), n % 34, letter, look);
     });
-  const names = [text(0, 38, "written"), text(0, 57, "right")];
+  const pairs = range(Math.ceil(Math.max(written.length, right.length) / 34));
+  const names = pairs.map((n) => [text(0, 38 + 57 * n, "written"), text(0, 57 + 57 * n, "right")]);
   return svg("g", { "aria-hidden": "true" }, names, draw(written, 0), draw(right, 1));
 }
 
@@ -65,20 +67,19 @@ function drawMap([place], weights, left, top, size, look) {
   return [at, at.map(color, look)];
 }
 
-function drawAnswer({ chosen }, { text: written, german, right, isCurrent, ...numbers }) {
+function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers }) {
   const { weights, queries, keys } = numbers;
-  const [at, map] = drawMap(chosen, weights, 104, 236, 176, "edged");
+  const [at, map] = drawMap(state.chosen, weights, 104, 236, 176, "edged");
   const short = (token) => cut(token, 9);
-  const value = (weight, t, s) => at.write(t, s, number(weight));
-  const verdict = `The translation is ${right ? "right ✓" : "wrong ✗"}`;
-  const [, query, key] = PLACES[chosen[0]];
+  const verdict = `The translation of ${grouped(numbers.number)} is ${right ? "right ✓" : "wrong ✗"}`;
+  const [, query, key] = PLACES[state.chosen[0]];
   return [
     text(0, 14, isCurrent ? verdict : "There is no new translation yet", "title"),
     isCurrent && drawLetters(written, german),
-    text(0, 152, nameOf(chosen).replace("h", "H"), "title"),
+    text(0, 152, `${nameOf(state.chosen).replace("h", "H")} (${stateOf(state)})`, "title"),
     at.words(queries.map(short), keys.map(short)),
     map,
-    keys.length < 7 && weights.map((row, t) => row.map((weight, s) => value(weight, t, s))),
+    keys.length < 7 && at.cells.map(([t, s]) => at.write(t, s, number(weights[t][s]))),
     text(0, 440, `Query ↓: ${query}. Key →: ${key}.`),
   ];
 }
@@ -128,8 +129,7 @@ const SWITCHES = {
     return { chosen: HEADS[4 * row + column] };
   },
   press: (state) => toggle(state, state.chosen),
-  valueText: (state) =>
-    `${nameOf(state.chosen)}, which is ${isOff(state, state.chosen) ? "off" : "on"}`,
+  valueText: (state) => `${nameOf(state.chosen)}, which is ${stateOf(state)}`,
 };
 
 function describe(state, { text: written, german, right, isCurrent, ...numbers }) {

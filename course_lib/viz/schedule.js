@@ -24,7 +24,7 @@ export function compute({ runs, ...yours }) {
 const lastStep = ([{ every, losses }]) => every * losses[0].length;
 const peakOf = (one) => `${Number(rate(one.warmup_steps, one).toPrecision(3))}`;
 const whereIsPeak = (one) => `${peakOf(one)} at step ${grouped(one.warmup_steps)}`;
-const ENDS = { across: [1, LAST], up: [-7.6, 0.2], log: true };
+const ENDS = { across: [0.7, LAST], up: [-7.6, 0.2], log: true };
 const RATES = panel(46, 30, 250, 340, { ...ENDS, title: "Learning rate: drag its peak" });
 
 function drawRates(state, { yours, paper, recorded }) {
@@ -37,16 +37,14 @@ function drawRates(state, { yours, paper, recorded }) {
       xTicks: range(6).map((n) => 10 ** n),
       yTicks: range(7).map((n) => n - 7),
       show: (tick) => (tick < 0 ? power(tick) : tick < 1000 ? tick : `${tick / 1000}k`),
-      xLabel: "step",
+      xLabel: "step (dashed: paper’s base model; ▲: runs)",
     }),
-    line(end, 30, end, 370, "line dashed"),
+    line(end, 30, end, 370),
     text(end + 6, 42, "the runs end"),
     state.runs.map(mark),
-    text(296, 352, "▲ recorded warm-ups", "end halo"),
     text(clamp(peak, 110, 230), height - 28, whereIsPeak(state), "middle halo"),
     RATES.curve(yours, "query thick"),
     RATES.curve(paper, "dashed"),
-    text(100, 302, "paper’s base model", "halo"),
   ];
 }
 
@@ -74,7 +72,7 @@ function drawLosses({ runs }, { recorded }) {
   const axes = { xLabel: "step (gray: other warm-ups)", yLabel: "nats per token" };
   return [
     at.frame({ xTicks: [0, 150, 300, 450], yTicks: range(8), ...axes }),
-    runs.map((run) => draw(run, "masked")),
+    runs.map((run) => draw(run, "line")),
     runs.map((run) => run.warmup_steps === recorded && draw(run, "query thick")), // on top
   ];
 }

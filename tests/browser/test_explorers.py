@@ -67,8 +67,7 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "beam_size": draw.randint(1, 4),
         "alpha": draw.uniform(0, 3),
         "step": draw.randint(1, 5),
-        "column": draw.randint(1, 5),
-        "rank": draw.randrange(8),
+        "sentence": draw.choice(["", "end", "it end", "it is wet", "rain falls end", "snow falls"]),
         "language": draw.choice([WEATHER, chances(draw)]),
     },
     "positions": lambda draw: {
