@@ -74,7 +74,13 @@ def read_config(
     Raises ValueError, with the field's name and value, if a field has any other value, if the
     weights are quantized, or if there is no such file.
     """
-    fields = ConfigFields(read_json(Path(folder) / "config.json"))
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise ValueError(
+            f"{folder} is not the folder of a published model, because it has no config.json; "
+            "`find_weights` returns the path of a downloaded model"
+        )
+    fields = ConfigFields(read_json(path))
     fields.choice("model_type", model_types)
     for name, value in {"quantization_config": None, **fixed}.items():
         fields.choice(name, [value], default=value)
