@@ -65,7 +65,7 @@ export function compute(given) {
   return { table: codes, products, alike, similar: alike[0], lows, highs };
 }
 
-/** Draw the dot products, with a disc at the chosen position and diamonds at the most similar. */
+/** Draw the dot products, with diamonds at the most similar, and a disc at the chosen position. */
 function drawProducts({ kind, positions, position }, { products, alike, lows, highs }) {
   const last = positions - 1;
   const [low, high] = [Math.min(...lows, -0.5), Math.max(...highs, 0.5)];
@@ -87,8 +87,8 @@ function drawProducts({ kind, positions, position }, { products, alike, lows, hi
     at.curve([...upper, ...lower.reverse()], "masked band"),
     at.curve(points, "thin"),
     points.map((point) => disc(...at.place(point), 2)),
-    disc(...at.place(points[position]), 6, "query"),
     marked.map((each) => diamond(at.place(points[each]))),
+    disc(...at.place(points[position]), 6, "query"),
     disc(50, 257, 6, "query"),
     text(60, 262, `position ${position}`),
     diamond([180, 257]),
