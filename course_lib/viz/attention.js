@@ -26,7 +26,10 @@ export function compute({ x, y, d_k, divide, temperature }) {
 
 const TICKS = { xTicks: [-3, 0, 3], yTicks: [-3, 0, 3], show: (tick) => number(tick, 0) };
 const SIDES = { across: [-3.4, 3.4], up: [-3.4, 3.4] };
-const KEY_PLANE = panel(30, 30, 240, 240, { ...SIDES, title: "Drag the query" });
+const KEY_PLANE = panel(30, 30, 240, 240, {
+  ...SIDES,
+  title: "Drag the blue query; keys are orange",
+});
 const VALUE_PLANE = panel(30, 30, 240, 240, { ...SIDES, title: "The output averages the values" });
 
 /** Draw a plane, with the names of the words near their keys or values. */
@@ -47,14 +50,17 @@ function drawArrow([x, y], width, look) {
   return svg("g", { class: look, transform }, rect(0, -width / 2, long - tip, width), head);
 }
 
-function drawBars(title, heights, tall, up) {
+/** Draw bars that end at `low` and `most`, so that the axis stays as it is. */
+function drawBars(title, heights, tall, low, most) {
+  const up = [1.2 * low, 1.2 * most]; // with room for numbers
   const at = panel(30, 320, 240, tall, { across: [-0.6, 3.6], up, title });
+  const end = (height) => at.y(clamp(height, low, most));
   const draw = (height, n) => [
-    line(at.x(n), at.y(0), at.x(n), at.y(height), { class: "line", "stroke-width": 40 }),
-    text(at.x(n), at.y(Math.max(height, 0)) - 4, number(height), "middle halo"),
+    line(at.x(n), at.y(0), at.x(n), end(height), { class: "line", "stroke-width": 40 }),
+    text(at.x(n), end(Math.max(height, 0)) - 4, number(height), "middle halo"),
     text(at.x(n), 338 + tall, WORDS[n].name, "middle"),
   ];
-  return [at.frame({ yTicks: [0, Math.floor(up[1])] }), heights.map(draw)];
+  return [at.frame({ yTicks: [0, most] }), heights.map(draw)];
 }
 
 /** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
@@ -72,12 +78,10 @@ function drawGauge(gradient) {
 }
 
 function drawKeys(_state, { scores }) {
-  const most = Math.max(...scores.map(Math.abs));
-  const reach = [3, 10, 40, 200, 1000, 2000].find((each) => each > 1.2 * most);
   return [
     drawPlane(KEY_PLANE, "key"),
     WORDS.map(({ key }) => drawArrow(key, 3, "key")),
-    drawBars("Scores before the softmax", scores, 176, [-reach, reach]),
+    drawBars("Scores (bars end at 10 and −10)", scores, 176, -10, 10),
   ];
 }
 
@@ -91,7 +95,7 @@ function drawValues(_state, { weights, output, gradient }) {
     drawPlane(VALUE_PLANE, "value"),
     VALUES.map(draw),
     text(left, top + 8, "✕", "middle bold big"),
-    drawBars("Weights, which add up to 1", weights, 100, [0, 1.2]),
+    drawBars("Weights, which add up to 1", weights, 100, 0, 1),
     drawGauge(gradient),
   ];
 }

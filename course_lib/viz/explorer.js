@@ -8,12 +8,11 @@ const COLUMNS = { ArrowLeft: -1, ArrowRight: 1, Home: -1000, End: 1000 };
 // In all functions, `link` has the state as `current()`, sets traits with `changed(values)`, and
 // lists `followers` (called with each new state) and `drawings` (called with its numbers, too).
 
-/** Make buttons that each set several traits; those of the present state are pressed. */
-function makeButtons({ label, options }, { changed, followers }) {
-  const buttons = Object.entries(options).map(([words, values]) => {
-    const button = html("button", { type: "button", click: () => changed(values) }, words);
-    const isSet = (state) => Object.entries(values).every(([name, value]) => state[name] === value);
-    followers.push((state) => button.setAttribute("aria-pressed", isSet(state)));
+/** Make a button for every value of a trait; that of the present value is pressed. */
+function makeButtons(name, { label, options }, { changed, followers }) {
+  const buttons = options.map((each) => {
+    const button = html("button", { type: "button", click: () => changed({ [name]: each }) }, each);
+    followers.push((state) => button.setAttribute("aria-pressed", state[name] === each));
     return button;
   });
   return html("fieldset", {}, html("legend", {}, label), buttons);
@@ -51,17 +50,16 @@ function makeHandle({ label, look = "drags", ...about }, { current, changed, dra
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);
     changed(about.drag([x, y], current(), phase));
   };
-  const isTap = ({ pointerType }) => look === "scrolls" && pointerType === "touch";
+  const isTouch = ({ pointerType }) => pointerType === "touch";
   const pointerdown = (event) => {
-    node.setPointerCapture(event.pointerId);
+    if (look === "drags" || !isTouch(event)) node.setPointerCapture(event.pointerId);
     event.preventDefault();
     node.focus({ preventScroll: true, focusVisible: false });
-    if (!isTap(event)) dragged(event, "down");
+    if (!isTouch(event)) dragged(event, "down"); // or touchstart has lost its target
   };
-  const pointermove = (event) => {
-    if (node.hasPointerCapture(event.pointerId) && !isTap(event)) dragged(event, "move");
-  };
-  const pointerup = (event) => isTap(event) && dragged(event, "down"); // not if it has scrolled
+  const touchstart = (event) => look === "drags" && event.preventDefault(); // or Chromium scrolls
+  const pointermove = (event) => node.hasPointerCapture(event.pointerId) && dragged(event, "move");
+  const pointerup = (event) => isTouch(event) && dragged(event, "down"); // not if it has scrolled
   const keydown = (event) => {
     const step = [ROWS, COLUMNS].map((steps) => steps[event.key] ?? 0);
     const isStep = step.some(Boolean);
@@ -70,7 +68,7 @@ function makeHandle({ label, look = "drags", ...about }, { current, changed, dra
     event.stopPropagation(); // or the notebook moves to another cell
     changed(isStep ? about.keys(step, current()) : about.press?.(current()));
   };
-  const listeners = { pointerdown, pointermove, pointerup, keydown };
+  const listeners = { touchstart, pointerdown, pointermove, pointerup, keydown };
   const role = { role: "slider", "aria-label": label, "aria-valuenow": 0, tabindex: 0 };
   const node = svg("g", { class: `handle ${look}`, ...role, ...listeners });
   drawings.push((state, numbers) => {
@@ -100,8 +98,7 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
  *   `keys([rows, columns], state)`, and perhaps `press(state)` for the space bar. If its `look` is
  *   "scrolls", a finger scrolls the page, and presses with a tap;
  * - `controls` by trait, each with a `label`, perhaps `isIdle(state, trait)`, and a `kind`: a
- *   "slider" (over a list of `options`, written by `show`), a "choice", "buttons" (which set
- *   several traits each), a "check" or a "text";
+ *   "slider" (written by `show`), a "choice" or "buttons" (all over `options`), "check" or "text";
  * - `describe(state, numbers)`, which lists sentences about the picture; false ones are left out;
  * - perhaps `read(state)`, which returns what to add to the state, `data`, the names of what the
  *   module adds to the model, and `start(model, el)`, which is called at the end.
@@ -122,7 +119,7 @@ function mount(model, el, view) {
   };
   const link = { current, changed, followers: [], drawings: [] };
   const controls = Object.entries(view.controls).map(([name, about]) =>
-    about.kind === "buttons" ? makeButtons(about, link) : makeControl(name, about, link),
+    about.kind === "buttons" ? makeButtons(name, about, link) : makeControl(name, about, link),
   );
   const reset = html("button", { type: "button", click: () => changed(first) }, "Reset");
   const said = html("p", { class: "said", role: "status" });

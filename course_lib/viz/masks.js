@@ -17,13 +17,6 @@ const RULES = {
   both: (t, s, key) => s <= t && key !== PADDING,
   "nothing blocked": () => true,
 };
-const PRESETS = {
-  causal: { attention: DECODER, mask: "causal" },
-  padding: { mask: "padding" },
-  both: { attention: DECODER, mask: "both" },
-  cross: { attention: "cross-attention", mask: "padding" },
-  "nothing blocked": { mask: "nothing blocked" },
-};
 
 const short = (word) => cut(word, 8);
 const quoted = (word) => `“${short(word)}”`;
@@ -129,6 +122,7 @@ function dragCells(point, { at, open, t, s }, phase) {
 
 const MASK = {
   label: "mask: move with the arrow keys, open or block a cell with the space bar",
+  look: "scrolls",
   draw: (state) => [
     drawTable(state, "Click or drag to open and block cells"),
     state.at.box(state.t, state.s, "open thick", { more: -7 }),
@@ -179,8 +173,8 @@ export default explorer({
     { name: "the weights", size: [328, 334], handles: [WEIGHTS] },
   ],
   controls: {
-    presets: { label: "mask", kind: "buttons", options: PRESETS },
-    attention: { label: "attention", kind: "choice", options: Object.keys(SIDES) },
+    attention: { label: "attention", kind: "buttons", options: Object.keys(SIDES) },
+    mask: { label: "mask", kind: "buttons", options: Object.keys(RULES) },
     source: { label: "source words ([pad] is padding)", kind: "text", isIdle: isUnused },
     target: { label: "target words", kind: "text", isIdle: isUnused },
   },

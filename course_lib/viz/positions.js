@@ -57,15 +57,16 @@ export function compute(given) {
   const products = all[state.position];
   const away = (each) => Math.abs(each - state.position);
   const others = numbered.filter(away).sort((a, b) => away(a) - away(b));
-  const larger = (best, each) => (products[each] > products[best] + 1e-6 ? each : best);
+  const most = Math.max(...others.map((each) => products[each]));
+  const alike = others.filter((each) => products[each] > most - 1e-6);
   const distances = range(2 * state.positions - 1).map((n) => n - state.positions + 1);
   const spans = distances.map((each) => all.flatMap((row, n) => row[n + each] ?? []));
   const [lows, highs] = [Math.min, Math.max].map((end) => spans.map((span) => end(...span)));
-  return { table: codes, products, similar: others.reduce(larger), lows, highs };
+  return { table: codes, products, alike, similar: alike[0], lows, highs };
 }
 
-/** Draw the dot products, with a disc at the chosen position and a diamond at the most similar. */
-function drawProducts({ positions, position }, { products, similar, lows, highs }) {
+/** Draw the dot products, with diamonds at the most similar, and a disc at the chosen position. */
+function drawProducts({ kind, positions, position }, { products, alike, lows, highs }) {
   const last = positions - 1;
   const [low, high] = [Math.min(...lows, -0.5), Math.max(...highs, 0.5)];
   const room = 0.08 * (high - low);
@@ -73,22 +74,25 @@ function drawProducts({ positions, position }, { products, similar, lows, highs 
   const at = panel(...PLACE, 170, { ...ends, title: `Dot products of position ${position}` });
   const unit = [0.2, 0.5, 1, 2, 5, 10, 20].find((each) => (high - low) / each <= 5);
   const isInside = (tick) => tick >= low && tick <= high;
-  const yTicks = range(21).map((n) => (n - 10) * unit);
+  const yTicks = range(21)
+    .map((n) => (n - 10) * unit)
+    .filter(isInside);
   const xTicks = [-2, -1, 0, 1, 2].map((n) => n * Math.floor(last / 2));
   const [upper, lower] = [highs, lows].map((values) => values.map((value, n) => [n - last, value]));
   const points = products.map((value, each) => [each - position, value]);
   const diamond = ([x, y]) => shape(`M${x},${y - 7}l7,7l-7,7l-7,-7z`, "key");
+  const marked = kind === "none" ? [] : alike;
   return [
-    at.frame({ xTicks, yTicks: yTicks.filter(isInside), xLabel: "distance (gray: all positions)" }),
+    at.frame({ xTicks, yTicks, xLabel: "distance (gray: range of all positions)" }),
     at.curve([...upper, ...lower.reverse()], "masked band"),
     at.curve(points, "thin"),
     points.map((point) => disc(...at.place(point), 2)),
+    marked.map((each) => diamond(at.place(points[each]))),
     disc(...at.place(points[position]), 6, "query"),
-    diamond(at.place(points[similar])),
     disc(50, 257, 6, "query"),
     text(60, 262, `position ${position}`),
     diamond([180, 257]),
-    text(192, 262, `most similar: ${similar}`),
+    text(192, 262, `most similar: ${marked.join(", ") || "all"}`),
   ];
 }
 
@@ -124,7 +128,7 @@ const CELLS = {
 };
 
 /** Draw all clocks, with hands of the most similar position (dashed) and of the chosen one. */
-function drawClocks(state, { table: codes, similar }) {
+function drawClocks(state, { table: codes, alike }) {
   const { kind, position, pair, pairs, speed, turning, clocks } = state;
   const radius = 0.4 * clocks.wide;
   const hand = (n, each, look) => {
@@ -136,7 +140,7 @@ function drawClocks(state, { table: codes, similar }) {
   };
   const draw = ([row, column], n) => {
     const transform = `translate(${clocks.x(column + 0.5)} ${clocks.y(row + 0.5)})`;
-    const hands = [hand(n, similar, "key thick dashed"), hand(n, position, "query thick")];
+    const hands = [hand(n, alike[0], "key thick dashed"), hand(n, position, "query thick")];
     return svg("g", { transform }, disc(0, 0, radius, "line open"), hands);
   };
   return [
@@ -158,40 +162,40 @@ const CLOCKS = {
   },
 };
 
-function describe({ kind, positions, position }, { similar, lows, highs }) {
+function describe({ kind, positions, position }, { alike, lows, highs }) {
   if (kind === "none") return ["All dot products are 0, so attention cannot see the order."];
-  const distance = Math.abs(similar - position);
+  const distance = Math.abs(alike[0] - position);
   const isFixed = highs.every((high, n) => high - lows[n] < 1e-6);
   const [low, high] = [lows, highs].map((ends) => number(ends[positions + 4])); // five steps apart
   return [
-    `The position most similar to ${position} is ${similar},`,
+    `Most similar to position ${position} ${alike[1] ? "are" : "is"} ${alike.join(" and ")},`,
     `${distance} ${distance === 1 ? "step" : "steps"} away.`,
     isFixed && "Dot products depend on the distance only, so the curve keeps its shape.",
-    !isFixed && "The curve changes its shape: five steps apart, dot products are between",
-    !isFixed && `${low} and ${high}.`,
-    kind === "learned" && "Rows from 48 on are noise, because no training sentence was that long.",
+    !isFixed &&
+      `The curve changes its shape: five steps apart, dot products are ${low} to ${high}.`,
+    kind === "learned" && "Rows from 48 on are nearly 0: no training sentence was that long.",
   ];
 }
 
 /** Add a button that plays the positions; between two of them, the hands turn. */
 function addPlayer(model, el) {
-  let [timer, shown] = [0, 0];
+  let [timer, shown, first] = [0, 0, 0];
   const button = html("button", { type: "button", click: () => play(!timer) });
   function play(isOn) {
     clearInterval(timer);
     timer = isOn && setInterval(step, 200); // milliseconds, as in explorer.css
-    shown = model.get("position");
+    first = model.get("position");
+    shown = first;
     el.firstChild.classList.toggle("playing", isOn);
     button.textContent = isOn ? "❚❚ Pause" : "▶ Play the positions";
     el.querySelector(".said").ariaLive = isOn ? "off" : "polite"; // or it reads all aloud
   }
   function step() {
-    const last = model.get("positions") - 1;
     if (model.get("position") !== shown || !el.isConnected) return play(false); // the reader chose
-    shown = shown < last ? shown + 1 : 0;
+    shown = (shown + 1) % model.get("positions");
     model.set("position", shown);
     model.save_changes();
-    if (shown === last) play(false);
+    if (shown === first) play(false); // after a full round
   }
   el.querySelector(".side").prepend(button);
   play(false);

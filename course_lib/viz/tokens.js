@@ -54,7 +54,7 @@ function spellToken(bytes) {
 function drawRow({ steps, places, bytes, tall }, row) {
   const wide = Math.min(28, (WIDTH - LEFT) / steps[0].length);
   const [top, middle] = [TOP + row * tall, TOP + (row + 0.5) * tall + 5];
-  const style = `font-size: ${Math.min(13, 0.65 * wide)}px`; // of a byte in base 16
+  const style = `font-size: ${Math.min(13, 0.58 * wide)}px`; // of a byte in base 16
   let x = LEFT;
   const tokens = steps[row].map((id) => {
     const width = bytes[id].length * wide - 3;
@@ -82,7 +82,7 @@ const BAR = {
   draw: ({ steps, row, tall }) => {
     const end = TOP + steps.length * tall;
     return [
-      rect(0, 0, LEFT - 4, end, "clear"),
+      rect(0, TOP, LEFT - 12, end - TOP, "clear"),
       line(16, TOP, 16, end, { class: "line", "stroke-width": 4 }),
       disc(16, TOP + (row + 0.5) * tall, 9, "query"),
     ];
@@ -103,7 +103,7 @@ function describe({ steps, places, row, last }) {
 export default explorer({
   read,
   panes: [{ name: "the merges of the text", size: [WIDTH, HEIGHT], draw, handles: [BAR] }],
-  controls: { text: { label: "text", kind: "text" } },
+  controls: { text: { label: `text (at most ${MOST} bytes)`, kind: "text" } },
   compute,
   describe,
 });

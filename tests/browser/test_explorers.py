@@ -227,5 +227,40 @@ def test_a_finger_that_scrolls_the_page_presses_nothing(page: Page, explorer: ty
         assert page.locator(".explorer").inner_html() == before
 
 
+@every_explorer
+def test_a_finger_drags_what_is_dragged_and_leaves_the_page(page: Page, explorer: type[Explorer]):
+    page.evaluate("document.body.style.padding = '2000px 0'")
+    fingers = page.context.new_cdp_session(page)
+    for handle in page.locator(".explorer .handle.drags").all():
+        handle.scroll_into_view_if_needed()
+        before, scrolled = handle.get_attribute("aria-valuetext"), page.evaluate("scrollY")
+        box = handle.locator(":scope > *").last.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for n, kind in enumerate(["touchStart", *["touchMove"] * 12, "touchEnd"]):
+            points = [] if kind == "touchEnd" else [{"x": x + 6 * n, "y": y + 8 * n}]
+            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+            page.wait_for_timeout(20)
+        page.wait_for_timeout(100)
+        assert page.evaluate("scrollY") == scrolled
+        assert handle.get_attribute("aria-valuetext") != before
+
+
+@every_explorer
+def test_a_finger_that_scrolls_over_a_slider_leaves_it(page: Page, explorer: type[Explorer]):
+    page.evaluate("document.body.style.padding = '2000px 0'")
+    fingers = page.context.new_cdp_session(page)
+    fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    assert page.evaluate("matchMedia('(pointer: coarse)').matches")
+    for slider in page.locator(".explorer input[type=range]").all():
+        slider.scroll_into_view_if_needed()
+        before, box = slider.input_value(), slider.bounding_box()
+        far = 0.2 if int(before) > int(slider.get_attribute("max")) / 2 else 0.8
+        x, y = box["x"] + far * box["width"], box["y"] + box["height"] / 2
+        for n, kind in enumerate(["touchStart", *["touchMove"] * 8, "touchEnd"]):
+            points = [] if kind == "touchEnd" else [{"x": x, "y": y - 15 * n}]
+            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        assert slider.input_value() == before
+
+
 def test_there_is_a_browser(browser):
     assert browser, NO_BROWSER

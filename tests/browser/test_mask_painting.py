@@ -88,7 +88,7 @@ def test_it_says_what_leaks_and_what_is_empty(page):
     assert f"Weight on later positions: {', '.join(numbers)}." in said(page)
     frames = page.locator(".explorer rect.future")
     assert frames.count() == 2 * (3 + 2 + 1), "each cell that leaks, in both tables"
-    page.get_by_label("attention").select_option(CROSS)
+    page.get_by_role("button", name=CROSS).click()
     assert "leaks" not in said(page) and frames.count() == 0
     page.get_by_label("source words").fill("[pad] [pad]")
     assert "our weights are 0 there, those of nn.MultiheadAttention are nan" in said(page)
@@ -106,12 +106,20 @@ def test_wrong_words_get_a_sentence_and_the_last_good_picture_stays(page):
     assert "the vector of [unk] for “donau" in said(page) and "…”" in said(page)
 
 
-def test_a_preset_says_whether_it_is_on(page):
+def test_a_button_says_whether_it_is_on_and_changes_nothing_else(page):
     pressed = page.locator(".explorer button[aria-pressed=true]")
-    for name in ("causal", "both", "nothing blocked"):
+    page.get_by_role("button", name=CROSS).click()
+    for name in ("causal", "padding", "both", "nothing blocked"):
         page.get_by_role("button", name=name).click()
-        expect(pressed).to_have_text([name])
+        expect(pressed).to_have_text([CROSS, name])
     drag(page, (0, 0))
-    expect(pressed).to_have_count(0)
-    page.get_by_role("button", name="cross").click()
-    expect(page.get_by_label("attention")).to_have_value(CROSS)
+    expect(pressed).to_have_text([CROSS])
+
+
+def test_a_finger_opens_a_cell_with_a_tap(page):
+    fingers, box = page.context.new_cdp_session(page), page.locator("svg").first.bounding_box()
+    points = [{"x": box["x"] + LEFT + CELL * 2.5, "y": box["y"] + TOP + CELL * 0.5}]
+    for kind, touched in (("touchStart", points), ("touchEnd", [])):
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+    expect(page.locator(".explorer .said")).to_contain_text("“[bos]” may look at 2 of 6 keys")
+    assert rows(page)[0] == "✓·!···"
