@@ -54,7 +54,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
 
     ``names`` are attribute names without a path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
     are those of ``LoRALinear``. Adapters that the model already has stay as they are.
-    Raises ValueError if no linear layer has one of the names, or if one that does shares its weight
+    Raises ValueError if no linear layer has one of the names, or if such a layer shares its weight
     with another module.
     """
     wanted = [names] if isinstance(names, str) else names

@@ -69,7 +69,7 @@ class Transformer(nn.Module):
 
     Paper: §3, figure 1; shared embeddings scaled by √d_model: §3.4.
     Submodules: src_embedding and tgt_embedding (one object if all are tied), positions, encoder,
-    decoder, and output, which shares the target embedding's weight unless nothing is tied.
+    decoder, and output, which shares the target embedding's weight if weights are tied.
     Differs: the paper does not describe its initialization; ``initialize`` describes ours.
     Differs: the paper does not say whether the output layer has a bias; ours has none.
     """

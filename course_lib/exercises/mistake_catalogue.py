@@ -94,7 +94,7 @@ def mistakes_of(module: str, exercise: str) -> Callable[..., Mistake]:
 
 
 def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mistake, ...]:
-    """Make a mistake for each case: an argument's name, then the edits that make it unused."""
+    """Create a ``Mistake`` for each case: an argument's name and the edits that leave it unused."""
     return tuple(
         make(f"{name}_ignored: `{name}` is accepted but never used", *edits)
         for name, *edits in cases

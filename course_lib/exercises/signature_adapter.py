@@ -153,7 +153,7 @@ def _readable(config: Any) -> Any:
         """Look up unknown fields among the synonyms."""
 
         def __getattr__(self, name: str) -> Any:
-            """Return a field by a synonym for its name."""
+            """Look up a field by a synonym for its name."""
             for field, value in vars(self).items():
                 if name in SYNONYMS.get(field, ()):
                     return value

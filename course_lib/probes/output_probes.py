@@ -151,7 +151,7 @@ def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
 
 @as_probe
 def batch_invariance(probed: ProbedModel) -> Finding | None:
-    """A row gets the same logits whether it is alone or at any place in a batch."""
+    """A row gets the same logits on its own and in a batch, wherever in the batch it is."""
     ids = probed.batch()
     base = probed.logits(*ids)
     turned = probed.logits(*(each.flip(0) for each in ids)).flip(0)

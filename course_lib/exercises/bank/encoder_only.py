@@ -352,7 +352,7 @@ def mask_by_one_draw(
     pad_id: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Draw one random number for each token to choose it and to decide what happens to it."""
+    """Draw one random number for each token, which decides whether and how it is hidden."""
     draw = torch.rand(ids.size(), generator=generator).masked_fill(ids == pad_id, 1.0)
     inputs, targets = ids.clone(), ids.clone()
     targets[draw >= 0.15] = pad_id
