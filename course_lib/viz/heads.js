@@ -70,7 +70,7 @@ function drawMap([place], weights, left, top, size, look) {
 function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers }) {
   const { weights, queries, keys } = numbers;
   const [at, map] = drawMap(state.chosen, weights, 104, 236, 176, "edged");
-  const short = (token) => cut(token, 9);
+  const short = (token) => cut(token, 14);
   const verdict = `The translation of ${grouped(numbers.number)} is ${right ? "right ✓" : "wrong ✗"}`;
   const [, query, key] = PLACES[state.chosen[0]];
   return [
