@@ -135,7 +135,7 @@ def task_of(arguments: Sequence[str]) -> str:
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     """Build the parser for all commands, with the options of one task.
 
-    If only one command is needed, the others get no options if adding these would import torch.
+    If only one command is needed, we leave out options of the others that would import torch.
     """
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")

@@ -172,7 +172,7 @@ class Engine(ABC):
         """Read the new tokens (R, T), and score the next token of every row.
 
         Returns logits (R, V), or (R, T, V) with ``all_positions``. Raises ValueError if the ids
-        do not fit the tokens that have been read.
+        do not continue the tokens that have been read.
         """
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:

@@ -147,7 +147,9 @@ def warmup_cooldown(
     Differs: the rate is scaled, and lowered toward zero at the end so that the weights settle.
     """
     if not 1 <= step <= steps or cooldown_steps < 1:
-        raise ValueError(f"{step=} must be between 1 and {steps=}, and {cooldown_steps=} positive")
+        raise ValueError(
+            f"{step=} must be between 1 and {steps=}, and {cooldown_steps=} must be positive"
+        )
     cooling = min(1.0, (steps + 1 - step) / cooldown_steps)
     return scale * cooling * warmup_inverse_sqrt(step, d_model, warmup_steps)
 
@@ -162,7 +164,9 @@ def warmup_cosine(
     Raises ValueError if a count is below 1, or the step is beyond the last one.
     """
     if not 1 <= step <= steps or warmup_steps < 1:
-        raise ValueError(f"{step=} must be between 1 and {steps=}, and {warmup_steps=} positive")
+        raise ValueError(
+            f"{step=} must be between 1 and {steps=}, and {warmup_steps=} must be positive"
+        )
     if step <= warmup_steps:
         return peak * step / warmup_steps
     done = (step - warmup_steps) / (steps - warmup_steps)  # in (0, 1]

@@ -22,8 +22,8 @@ def find_mistake(
     """Find the mistake that explains the first failure and as many others as possible.
 
     A mistake that fits all trials comes first, then one that fits the core, then one that fits the
-    stages up to the first that fails, and then two mistakes that fit the core together. The last
-    resort is the mistake that shares the most wrong numbers, if no number contradicts it.
+    stages up to the first that fails, and then two mistakes that fit the core together. As a
+    last resort, we choose the mistake with most wrong numbers in common, if none contradicts it.
     """
     fitting = [
         mistake

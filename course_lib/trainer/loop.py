@@ -137,8 +137,8 @@ def train(
     """Train to the last step, or until the time is up or the user asks to stop.
 
     Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` includes
-    earlier starts of the run. ``stop`` is called after every step, and ``report`` is called with
-    every new line of the history. Returns whether the last step is done.
+    the time before the run was resumed. ``stop`` is called after every step, and ``report`` is
+    called with every new line of the history. Returns whether the last step is done.
     Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file

@@ -93,7 +93,7 @@ def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]
 
 
 def named_weights(model: nn.Module, all_names: bool = False) -> dict[str, Tensor]:
-    """Return all weights by name; shared ones have one name, or all their names."""
+    """Return all weights by name; a shared weight has one name unless ``all_names`` is set."""
     named = model.named_parameters(remove_duplicate=not all_names)
     return {f"model.{name}": weight for name, weight in named}
 

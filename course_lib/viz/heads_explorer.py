@@ -37,7 +37,7 @@ def number_words(text: str) -> str:
 
 
 def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
-    """Replace some heads' outputs in a ``MultiHeadAttention`` with zeros, and change no weights.
+    """Replace some heads' outputs in a ``MultiHeadAttention`` with zeros, without changing weights.
 
     Returns the handle of a hook, for use in a ``with`` statement.
     """

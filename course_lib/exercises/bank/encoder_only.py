@@ -396,7 +396,7 @@ def mean_by_weights(vectors: Tensor, real: Tensor) -> Tensor:
 
 
 def mean_by_product(vectors: Tensor, real: Tensor) -> Tensor:
-    """Average like attention, with equal weights for the real tokens."""
+    """Average the way attention does, with equal weights for the real tokens."""
     weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
     return (weights.unsqueeze(1) @ vectors).squeeze(1)
 
