@@ -192,7 +192,7 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
             lambda: curves([1, 2], {"bad": [0.0]}, xlabel="x", ylabel="y"),
             "line 'bad' has 1 values, but x has 2",
         ),
-        (lambda: bars(["a"], [1.0, 2.0], ylabel="y"), "1 names do not fit 2 values"),
+        (lambda: bars(["a"], [1.0, 2.0], ylabel="y"), "got 1 names for 2 values"),
     ],
 )
 def test_values_that_do_not_fit_are_named_and_leave_no_figure_open(draw, says):

@@ -60,8 +60,8 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         gpus = torch.cuda.device_count()
         if rank >= gpus:
             raise ValueError(
-                f"each process needs a GPU, but there are {gpus} GPUs; start {gpus} processes, "
-                "or use --device cpu"
+                f"each process needs its own GPU, and this computer has only {gpus}; start fewer "
+                "processes, or use --device cpu"
             )
         torch.cuda.set_device(rank)
     dist.init_process_group("nccl" if device == "cuda" else "gloo")

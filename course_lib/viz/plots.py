@@ -212,7 +212,7 @@ def bars(
         ValueError: If the numbers of names and values differ.
     """
     if len(names) != len(values):
-        raise ValueError(f"{len(names)} names do not fit {len(values)} values")
+        raise ValueError(f"got {len(names)} names for {len(values)} values")
     ax = ax or plt.subplots()[1]
     ax.bar(range(len(names)), _plain(values), color=colour)
     ax.set_xticks(range(len(names)), names)
