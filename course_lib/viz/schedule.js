@@ -1,7 +1,7 @@
 // The learning rate over the steps: drag its peak, and see recorded runs with such a warm-up.
 import { explorer } from "./explorer.js";
 import { clamp, grouped, number, power, range } from "./numbers.js";
-import { disc, line, panel, rect, text } from "./shapes.js";
+import { disc, line, panel, text } from "./shapes.js";
 
 const PAPER = { warmup_steps: 4000, d_model: 512 }; // table 3, row (base)
 const LAST = 100000; // step of the picture
@@ -54,7 +54,6 @@ const choose = (warmUp) => ({ warmup_steps: clamp(Number(warmUp.toPrecision(1)),
 const PEAK = {
   label: "peak of the learning rate: move it with the arrow keys",
   draw: (_state, { yours: [, peak] }) => [
-    rect(46, 350, 250, 24, "clear"), // a click at a ▲ chooses its warm-up
     disc(...RATES.place(peak), 18, "clear"),
     disc(...RATES.place(peak), 8, "key"),
   ],
