@@ -4,11 +4,13 @@ import hashlib
 import http.server
 import importlib.util
 import io
+import itertools
 import os
 import re
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from parity import says
 
 from course_lib import cli
+from course_lib.data.limited_progress import LimitedProgress
 from course_lib.interop import download as module
 from course_lib.interop.download import download
 from course_lib.interop.weights import MODELS, PublishedModel, find_weights
@@ -169,6 +172,16 @@ def test_two_downloads_at_once_do_not_disturb_each_other(hub, tmp_path):
     assert {*folders} == {tmp_path / GPT2} and read_all(folders[0]) == FILES
 
 
+def never_end(handler):
+    """Answer with bytes without end, as a file of unknown length."""
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(ConnectionError):
+        for number in itertools.count():
+            handler.requests.append(number)
+            handler.wfile.write(b"x" * 100_000)
+
+
 def send_more(handler):
     """Answer with a longer file than announced."""
     handler.send_response(200)
@@ -183,16 +196,20 @@ def send_more(handler):
         (lambda handler: handler.send_error(404), "config.json of org/model.*404"),
         (lambda handler: handler.wfile.write(b"hello\n"), "config.json of org/model.*online"),
         (send_more, "should be of size 20 but has size 30"),
+        (never_end, "sent more than 1000000 bytes"),
     ],
 )
 def test_a_server_that_fails_is_explained(answer, message, hub, tmp_path, monkeypatch):
+    monkeypatch.setattr(LimitedProgress, "max_bytes", 1_000_000)
     monkeypatch.setattr(hub[0], "do_GET", answer)
     with pytest.raises(OSError, match=message):
         download(GPT2, tmp_path)
-    assert not (tmp_path / GPT2).exists()
+    assert not (tmp_path / GPT2).exists() and len(hub[0].requests) < 200
 
 
-def test_a_missing_network_is_explained(hub, tmp_path, monkeypatch):
+def test_an_unknown_name_and_a_missing_network_are_explained(hub, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=says("'other'", GPT2)):
+        download("other", tmp_path)
     nobody = partial(huggingface_hub.hf_hub_download, endpoint="http://127.0.0.1:9")
     monkeypatch.setattr(module, "hf_hub_download", nobody)
     with pytest.raises(OSError, match=says("config.json of org/model", "are you online?")):

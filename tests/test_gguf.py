@@ -9,7 +9,7 @@ from hf_fixtures import LLAMA, published
 from parity import assert_same, says
 from random_inputs import randomize
 
-from course_lib.interop import llama
+from course_lib.interop import gguf_file, llama
 from course_lib.interop.chat_template import read_chat_template
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
@@ -121,6 +121,16 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
 def test_a_field_that_is_not_covered_is_rejected_by_name(original, tmp_path, changes, words):
     path = convert(original, tmp_path / "small.gguf", **changes)
     with pytest.raises(ValueError, match=says(words)):
+        llama.from_pretrained(path)
+
+
+def test_a_tensor_of_a_type_that_the_library_cannot_read_is_named(original, tmp_path, monkeypatch):
+    def refuse(numbers, kind):
+        raise NotImplementedError("no such type")
+
+    path = convert(original, tmp_path / "small.gguf")
+    monkeypatch.setattr(gguf_file, "dequantize", refuse)
+    with pytest.raises(ValueError, match=says("small.gguf cannot be read: no such type")):
         llama.from_pretrained(path)
 
 

@@ -56,9 +56,10 @@ def gpt_stack(num_layers=N, norm_bias=True, **changes):
     return nn.TransformerEncoder(gpt_layer(**changes), num_layers, last, enable_nested_tensor=False)
 
 
-def without_bias(attention):
-    """Take the biases away from an attention."""
-    attention.w_qkv.bias = attention.w_o.bias = None
+def without_bias(attention, *parts):
+    """Take the biases away from some projections of an attention, or from all."""
+    for part in parts or ("w_qkv", "w_o"):
+        getattr(attention, part).bias = None
     return attention
 
 
@@ -130,6 +131,14 @@ MISFITS = {
     "only torch's has ['bias_k', 'bias_v']": lambda: (
         MultiHeadAttention(D_MODEL, H),
         attention(add_bias_kv=True),
+    ),
+    "add_zero_attn, are not supported": lambda: (
+        MultiHeadAttention(D_MODEL, H),
+        attention(add_zero_attn=True),
+    ),
+    "biases of some projections only": lambda: (
+        without_bias(MultiHeadAttention(D_MODEL, H), "w_k"),
+        attention(),
     ),
     "our w_q.weight has shape (15, 18), torch's (18, 18)": lambda: (
         MultiHeadAttention(D_MODEL, H, d_k=5),

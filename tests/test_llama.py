@@ -113,9 +113,17 @@ def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, kind,
     assert_equal(written, {name: theirs.state_dict()[name] for name in written})
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
-def test_a_field_that_is_absent_means_what_it_means_to_the_library(tmp_path, kind):
-    published(kind, tmp_path, **heads(6, 6), rms_norm_eps=1e-6)
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("llama", heads(4, 4)),
+        ("mistral", heads(16, 8)),
+        ("qwen2", heads(32, 32)),
+        ("qwen3", heads(32, 32, head_dim=128)),
+    ],
+)
+def test_a_field_that_is_absent_means_what_it_means_to_the_library(tmp_path, kind, sizes):
+    published(kind, tmp_path, hidden_size=64, **sizes, rms_norm_eps=1e-6)
     expected = llama.from_pretrained(tmp_path)[0].config
     fields = (
         "head_dim",

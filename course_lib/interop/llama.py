@@ -106,7 +106,10 @@ def _to_config(fields: ConfigFields) -> ModernConfig:
     kind = fields.content["model_type"]
     d_model = fields.size("hidden_size")
     num_heads = fields.size("num_attention_heads")
-    d_k = fields.size("head_dim", default=d_model // num_heads)
+    d_k = fields.size("head_dim", default=128 if kind == "qwen3" else d_model // num_heads)
+    kv_heads = num_heads  # if the field is null
+    if "num_key_value_heads" not in fields.content:
+        kv_heads = {"llama": num_heads, "mistral": 8}.get(kind, 32)
     max_len = fields.size("max_position_embeddings")
     if fields.choice("use_sliding_window", [True, False], default=kind == "mistral"):
         if fields.content.get("sliding_window", 4096) is not None:
@@ -116,7 +119,7 @@ def _to_config(fields: ConfigFields) -> ModernConfig:
         max_len=max_len,
         num_layers=fields.size("num_hidden_layers", most=MOST_LAYERS),
         num_heads=num_heads,
-        num_kv_heads=fields.size("num_key_value_heads", default=num_heads),
+        num_kv_heads=fields.size("num_key_value_heads", default=kv_heads),
         d_model=d_model,
         d_ff=fields.size("intermediate_size"),
         norm_eps=fields.number("rms_norm_eps", 1e-6, least=0.0),

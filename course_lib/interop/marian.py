@@ -39,7 +39,8 @@ NAMES = {  # ours: published
     **{f"decoder.layers.*.{ours}": f"model.decoder.layers.*.{n}" for ours, n in DECODER.items()},
 }
 TIED = {f"{NAMES[ours]}.weight" for ours in ("tgt_embedding", "src_embedding", "output")}
-UNREAD = r"model\.(encoder|decoder)\.embed_positions\.weight|model\.decoder\.embed_tokens\.weight"
+POSITIONS = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
+UNREAD = "|".join([*POSITIONS, "model.decoder.embed_tokens.weight"])
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu"}
 LONGEST = 2**16  # positions: their table is computed, so no file shows that there are so many
 FIXED = {  # the only supported value, which is also the default
@@ -83,10 +84,13 @@ class MarianTokenizer:
         return [self.ids.get(token, self.ids["<unk>"]) for token in tokens] + [self.eos_id]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Turn target ids back into text, up to ``eos_id`` and without padding."""
+        """Turn target ids back into text, up to ``eos_id``; raise ValueError for an unknown id."""
         ids = list(map(int, ids))
         ids = ids[: ids.index(self.eos_id)] if self.eos_id in ids else ids
-        tokens = [self.tokens[i] for i in ids if i not in (self.pad_id, self.bos_id)]
+        ids = [i for i in ids if i not in (self.pad_id, self.bos_id)]
+        if unknown := [i for i in ids if i not in self.tokens]:
+            raise ValueError(f"ids {unknown[:3]} are not in the vocabulary")
+        tokens = [self.tokens[i] for i in ids]
         return "".join(tokens).replace("▁", " ").strip()
 
 
@@ -102,7 +106,13 @@ def from_pretrained(
     """
     config = _to_config(read_config(folder, ["marian"], FIXED))
     build_own = partial(build, model_class=model_class)
-    model = _layout(config.pad_id).build(read_weights(folder), config, build, build_own)
+    weights = read_weights(folder)
+    model = _layout(config.pad_id).build(weights, config, build, build_own)
+    ours = model.positions.encoding
+    for name in weights.keys() & POSITIONS:  # in 16 bits, they are rounded
+        table = weights[name].to(ours.dtype)
+        if table.shape != ours.shape or not torch.allclose(table, ours, rtol=0, atol=5e-3):
+            raise ValueError(f"{name} is not the table of sines and cosines {tuple(ours.shape)}")
     if not (Path(folder) / "source.spm").is_file():
         return model, None
     tokenizer = MarianTokenizer(folder)

@@ -132,6 +132,8 @@ class Layout:
     def _match(self, model: nn.Module, weights: Mapping[str, Tensor]) -> dict[nn.Parameter, Tensor]:
         """Return each parameter's new value; raise ValueError in the same cases as ``load``."""
         shorter = {name.removeprefix(self.prefix): value for name, value in weights.items()}
+        if len(shorter) < len(weights):
+            raise ValueError(f"a weight occurs twice: with and without {self.prefix} in front")
         given = {n: value for n, value in shorter.items() if not re.fullmatch(self.unread, n)}
         matched: dict[nn.Parameter, Tensor] = {}
         for ours, parameter in model.named_parameters(remove_duplicate=False):

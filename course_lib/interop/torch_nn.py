@@ -94,6 +94,9 @@ def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor])
         shape = _rows(block, name).shape
         if weight.shape != shape:
             raise ValueError(f"our {name} has shape {tuple(weight.shape)}, torch's {tuple(shape)}")
+    sizes = [sum(weight.numel() for weight in each.values()) for each in (mine, blocks)]
+    if sizes[0] != sizes[1] or any(getattr(m, "add_zero_attn", False) for m in theirs.modules()):
+        raise ValueError("biases of some projections only, and add_zero_attn, are not supported")
     return [(read(weight), _rows(read(block), name)) for name, weight, block in pairs]
 
 
