@@ -24,6 +24,16 @@ def fill(folder, names=NAMES, content="name = {name!r}\n"):
     return folder
 
 
+def test_the_folder_comes_from_the_environment_unless_it_is_given(
+    shakespeare, monkeypatch, tmp_path
+):
+    expected = read_shakespeare(shakespeare)
+    monkeypatch.setenv("COURSE_DATA", str(shakespeare))
+    assert read_shakespeare().train.equal(expected.train)
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "elsewhere"))
+    assert read_shakespeare(shakespeare).train.equal(expected.train)
+
+
 @pytest.fixture
 def library(tmp_path):
     return fill(tmp_path / "library")

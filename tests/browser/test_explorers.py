@@ -213,33 +213,33 @@ def test_no_slider_key_moves_the_page(page: Page, explorer: type[Explorer]):
         assert page.evaluate("scrollY") == before
 
 
+def swipe(page: Page, x: float, y: float, step: tuple[int, int]) -> None:
+    """Move a finger from a point in ten steps of (right, down) pixels, and lift it."""
+    fingers = page.context.new_cdp_session(page)
+    for n, kind in enumerate(["touchStart", *["touchMove"] * 10, "touchEnd"]):
+        points = [] if kind == "touchEnd" else [{"x": x + n * step[0], "y": y + n * step[1]}]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.wait_for_timeout(20)
+
+
 @every_explorer
 def test_a_finger_that_scrolls_the_page_presses_nothing(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
-    fingers = page.context.new_cdp_session(page)
     for handle in page.locator(".explorer .handle.scrolls").all():
         handle.scroll_into_view_if_needed()
         before, box = page.locator(".explorer").inner_html(), handle.bounding_box()
-        x, y = box["x"] + 59, box["y"] + box["height"] / 2  # on a switch of the heads
-        for n, kind in enumerate(["touchStart", *["touchMove"] * 8, "touchEnd"]):
-            points = [] if kind == "touchEnd" else [{"x": x, "y": y - 15 * n}]
-            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        swipe(page, box["x"] + 59, box["y"] + box["height"] / 2, (0, -15))  # 59: a head's switch
         assert page.locator(".explorer").inner_html() == before
 
 
 @every_explorer
 def test_a_finger_drags_what_is_dragged_and_leaves_the_page(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
-    fingers = page.context.new_cdp_session(page)
     for handle in page.locator(".explorer .handle.drags").all():
         handle.scroll_into_view_if_needed()
         before, scrolled = handle.get_attribute("aria-valuetext"), page.evaluate("scrollY")
         box = handle.locator(":scope > *").last.bounding_box()
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        for n, kind in enumerate(["touchStart", *["touchMove"] * 12, "touchEnd"]):
-            points = [] if kind == "touchEnd" else [{"x": x + 6 * n, "y": y + 8 * n}]
-            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-            page.wait_for_timeout(20)
+        swipe(page, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, (6, 8))
         page.wait_for_timeout(100)
         assert page.evaluate("scrollY") == scrolled
         assert handle.get_attribute("aria-valuetext") != before
@@ -255,10 +255,7 @@ def test_a_finger_that_scrolls_over_a_slider_leaves_it(page: Page, explorer: typ
         slider.scroll_into_view_if_needed()
         before, box = slider.input_value(), slider.bounding_box()
         far = 0.2 if int(before) > int(slider.get_attribute("max")) / 2 else 0.8
-        x, y = box["x"] + far * box["width"], box["y"] + box["height"] / 2
-        for n, kind in enumerate(["touchStart", *["touchMove"] * 8, "touchEnd"]):
-            points = [] if kind == "touchEnd" else [{"x": x, "y": y - 15 * n}]
-            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        swipe(page, box["x"] + far * box["width"], box["y"] + box["height"] / 2, (0, -15))
         assert slider.input_value() == before
 
 
