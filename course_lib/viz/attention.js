@@ -26,11 +26,9 @@ export function compute({ x, y, d_k, divide, temperature }) {
 
 const TICKS = { xTicks: [-3, 0, 3], yTicks: [-3, 0, 3], show: (tick) => number(tick, 0) };
 const SIDES = { across: [-3.4, 3.4], up: [-3.4, 3.4] };
-const KEY_PLANE = panel(30, 30, 240, 240, {
-  ...SIDES,
-  title: "Drag the blue query; keys are orange",
-});
-const VALUE_PLANE = panel(30, 30, 240, 240, { ...SIDES, title: "The output averages the values" });
+const PLACE = [30, 30, 240, 240]; // of both planes
+const KEY_PLANE = panel(...PLACE, { ...SIDES, title: "Drag the blue query; keys are orange" });
+const VALUE_PLANE = panel(...PLACE, { ...SIDES, title: "The output averages the values" });
 
 /** Draw a plane, with the names of the words near their keys or values. */
 const drawPlane = (plane, kind) => [
@@ -57,8 +55,8 @@ function drawBars(title, heights, tall, low, most) {
   const end = (height) => at.y(clamp(height, low, most));
   const draw = (height, n) => [
     line(at.x(n), at.y(0), at.x(n), end(height), { class: "line", "stroke-width": 40 }),
-    text(at.x(n), end(Math.max(height, 0)) - 4, number(height), "middle halo"),
-    text(at.x(n), 338 + tall, WORDS[n].name, "middle"),
+    text(at.x(n), end(height) + (height < 0 ? 14 : -4), number(height), "middle halo"),
+    text(at.x(n), at.y(0) + (height < 0 ? -6 : 15), WORDS[n].name, "middle"),
   ];
   return [at.frame({ yTicks: [0, most] }), heights.map(draw)];
 }

@@ -95,12 +95,11 @@ function drawSums({ alpha, pool, followed, greedy, best }) {
     ["penalty", `((5 + ${length}) / 6)^${number(alpha, 1)} = ${divisor}`],
     ["score", hasEnded(followed) ? divided : "not in the pool"],
     ...Array(6 - length).fill([]),
-    [`Pool: ${pool.length ? "the best that have ended" : "none has ended yet"}`],
-    ...pool.map(({ text, score }) => [text, number(score, 3)]),
-    ...Array(5 - pool.length).fill([]),
     ["For comparison"],
     [`greedy: ${greedy.text}`, number(greedy.score, 3)],
     [`best: ${best.text}`, number(best.score, 3)],
+    [`Pool: ${pool.length ? "the best that have ended" : "none has ended yet"}`],
+    ...pool.map(({ text, score }) => [text, number(score, 3)]),
   ];
   return lines.map(([words, value], n) => [
     text(0, 14 + 22 * n, words, value === undefined ? "title" : ""),

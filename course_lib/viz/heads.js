@@ -71,6 +71,9 @@ function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers
   const { weights, queries, keys } = numbers;
   const [at, map] = drawMap(state.chosen, weights, 104, 236, 176, "edged");
   const short = (token) => cut(token, 14);
+  const look = Math.max(queries.length, keys.length) > 8 ? "small" : "";
+  const write = ([t, s]) =>
+    weights[t][s] >= 0.005 && at.write(t, s, number(100 * weights[t][s], 0), look);
   const verdict = `The translation of ${grouped(numbers.number)} is ${right ? "right ✓" : "wrong ✗"}`;
   const [, query, key] = PLACES[state.chosen[0]];
   return [
@@ -79,8 +82,9 @@ function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers
     text(0, 152, `${nameOf(state.chosen).replace("h", "H")} (${stateOf(state)})`, "title"),
     at.words(queries.map(short), keys.map(short)),
     map,
-    keys.length < 7 && at.cells.map(([t, s]) => at.write(t, s, number(weights[t][s]))),
-    text(0, 440, `Query ↓: ${query}. Key →: ${key}.`),
+    at.cells.map(write),
+    text(0, 438, `Query ↓: ${query}. Key →: ${key}.`),
+    text(0, 458, "Numbers are weights in %."),
   ];
 }
 

@@ -73,10 +73,8 @@ function drawProducts({ kind, positions, position }, { products, alike, lows, hi
   const ends = { across: [-last - 1, last + 1], up: [low - room, high + room] };
   const at = panel(...PLACE, 170, { ...ends, title: `Dot products of position ${position}` });
   const unit = [0.2, 0.5, 1, 2, 5, 10, 20].find((each) => (high - low) / each <= 5);
-  const isInside = (tick) => tick >= low && tick <= high;
-  const yTicks = range(21)
-    .map((n) => (n - 10) * unit)
-    .filter(isInside);
+  const multiples = range(21).map((n) => (n - 10) * unit);
+  const yTicks = multiples.filter((tick) => tick >= low && tick <= high);
   const xTicks = [-2, -1, 0, 1, 2].map((n) => n * Math.floor(last / 2));
   const [upper, lower] = [highs, lows].map((values) => values.map((value, n) => [n - last, value]));
   const points = products.map((value, each) => [each - position, value]);
@@ -89,10 +87,8 @@ function drawProducts({ kind, positions, position }, { products, alike, lows, hi
     points.map((point) => disc(...at.place(point), 2)),
     marked.map((each) => diamond(at.place(points[each]))),
     disc(...at.place(points[position]), 6, "query"),
-    disc(50, 257, 6, "query"),
-    text(60, 262, `position ${position}`),
-    diamond([180, 257]),
-    text(192, 262, `most similar: ${marked.join(", ") || "all"}`),
+    diamond([50, 257]),
+    text(62, 262, `most similar: ${marked.join(", ") || "all"}`),
   ];
 }
 
@@ -165,14 +161,11 @@ const CLOCKS = {
 function describe({ kind, positions, position }, { alike, lows, highs }) {
   if (kind === "none") return ["All dot products are 0, so attention cannot see the order."];
   const distance = Math.abs(alike[0] - position);
-  const isFixed = highs.every((high, n) => high - lows[n] < 1e-6);
-  const [low, high] = [lows, highs].map((ends) => number(ends[positions + 4])); // five steps apart
+  const [low, high] = [lows, highs].map((ends) => number(ends[positions + 4]));
   return [
     `Most similar to position ${position} ${alike[1] ? "are" : "is"} ${alike.join(" and ")},`,
     `${distance} ${distance === 1 ? "step" : "steps"} away.`,
-    isFixed && "Dot products depend on the distance only, so the curve keeps its shape.",
-    !isFixed &&
-      `The curve changes its shape: five steps apart, dot products are ${low} to ${high}.`,
+    `Five steps apart, ${low === high ? `all dot products are ${low}` : `dot products are ${low} to ${high}`}.`,
     kind === "learned" && "Rows from 48 on are nearly 0: no training sentence was that long.",
   ];
 }

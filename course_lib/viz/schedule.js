@@ -1,10 +1,11 @@
 // The learning rate over the steps: drag its peak, and see recorded runs with such a warm-up.
 import { explorer } from "./explorer.js";
-import { clamp, grouped, number, power, range } from "./numbers.js";
+import { clamp, grouped, number, power, range, sum } from "./numbers.js";
 import { disc, line, panel, text } from "./shapes.js";
 
 const PAPER = { warmup_steps: 4000, d_model: 512 }; // table 3, row (base)
 const LAST = 100000; // step of the picture
+const [STEPS, WARM_UPS] = [450, [1, 10, 50, 200, 800, 4000]]; // of the recorded runs
 
 const rate = (step, { warmup_steps, d_model }) =>
   Math.min(step ** -0.5, step * warmup_steps ** -1.5) / Math.sqrt(d_model);
@@ -21,27 +22,22 @@ export function compute({ runs, ...yours }) {
   return { yours: corners(yours), paper: corners(PAPER), recorded, reached };
 }
 
-const lastStep = ([{ every, losses }]) => every * losses[0].length;
 const peakOf = (one) => `${Number(rate(one.warmup_steps, one).toPrecision(3))}`;
 const whereIsPeak = (one) => `${peakOf(one)} at step ${grouped(one.warmup_steps)}`;
 const ENDS = { across: [0.7, LAST], up: [-7.6, 0.2], log: true };
 const RATES = panel(46, 30, 250, 340, { ...ENDS, title: "Learning rate: drag its peak" });
 
-function drawRates(state, { yours, paper, recorded }) {
-  const mark = ({ warmup_steps: at }) =>
-    text(RATES.x(at), 370, "▲", at === recorded ? "middle big query" : "middle");
+function drawRates(state, { yours, paper }) {
   const [peak, height] = RATES.place(yours[1]);
-  const end = RATES.x(lastStep(state.runs));
   return [
     RATES.frame({
       xTicks: range(6).map((n) => 10 ** n),
       yTicks: range(7).map((n) => n - 7),
       show: (tick) => (tick < 0 ? power(tick) : tick < 1000 ? tick : `${tick / 1000}k`),
-      xLabel: "step (dashed: paper’s base model; ▲: runs)",
+      xLabel: "step (dashed: the paper’s base model)",
     }),
-    line(end, 30, end, 370),
-    text(end + 6, 42, "the runs end"),
-    state.runs.map(mark),
+    line(RATES.x(STEPS), 30, RATES.x(STEPS), 370),
+    text(RATES.x(STEPS) + 6, 42, "the runs end"),
     text(clamp(peak, 110, 230), height - 28, whereIsPeak(state), "middle halo"),
     RATES.curve(yours, "query thick"),
     RATES.curve(paper, "dashed"),
@@ -62,18 +58,28 @@ const PEAK = {
   valueText: whereIsPeak,
 };
 
+const SPAN = { across: [0, STEPS], up: [0, 7] };
+const LOSSES = panel(46, 30, 216, 340, { ...SPAN, title: "Losses of recorded runs, by warm-up" });
+
+/** Draw the losses of all runs, with their warm-ups at the ends. */
 function drawLosses({ runs }, { recorded }) {
-  const title = `Recorded losses, warm-up ${grouped(recorded)}`;
-  const at = panel(46, 30, 250, 340, { across: [0, lastStep(runs)], up: [0, 7], title });
-  const draw = ({ every, losses }, look) => {
+  const chosen = runs.find(({ warmup_steps }) => warmup_steps === recorded);
+  const curve = ({ every, losses }, look) => {
     const points = (all) => all.map((loss, n) => [(n + 1) * every, loss]);
-    return losses.map((all) => at.curve(points(all), look));
+    return losses.map((all) => LOSSES.curve(points(all), look));
   };
-  const axes = { xLabel: "step (gray: other warm-ups)", yLabel: "nats per token" };
+  const end = ({ losses }) => LOSSES.y(sum(losses.map((all) => all.at(-1))) / losses.length);
+  let last = 0; // height of the name above
+  const name = (run) => {
+    last = Math.max(last + 15, end(run) + 4);
+    return text(266, last, grouped(run.warmup_steps), run === chosen ? "query bold" : "");
+  };
+  const axes = { xLabel: "step", yLabel: "nats per token" };
   return [
-    at.frame({ xTicks: [0, 150, 300, 450], yTicks: range(8), ...axes }),
-    runs.map((run) => draw(run, "line")),
-    runs.map((run) => run.warmup_steps === recorded && draw(run, "query thick")), // on top
+    LOSSES.frame({ xTicks: [0, 150, 300, 450], yTicks: range(8), ...axes }),
+    runs.map((run) => curve(run, "line thin")),
+    curve(chosen, "query thick"), // on top
+    runs.toSorted((one, other) => end(one) - end(other)).map(name),
   ];
 }
 
@@ -83,7 +89,7 @@ function describe(state, { recorded, reached }) {
   return [
     `The rate peaks with ${peakOf(state)} = ${root} at step ${grouped(warmup_steps)}.`,
     `The three recorded runs with the nearest warm-up, ${grouped(recorded)}, reach losses of`,
-    `${reached.map((loss) => number(loss)).join(", ")} nats after ${lastStep(runs)} steps.`,
+    `${reached.map((loss) => number(loss)).join(", ")} nats after ${STEPS} steps.`,
     d_model !== runs[0].d_model && `Their d_model was ${runs[0].d_model}.`,
   ];
 }
@@ -95,6 +101,7 @@ export default explorer({
     { name: "the losses of recorded runs", size: SIZE, draw: drawLosses },
   ],
   controls: {
+    warmup_steps: { label: "a recorded warm-up", kind: "buttons", options: WARM_UPS },
     d_model: { label: "width d_model", options: [32, 64, 128, 256, 512, 1024], show: grouped },
   },
   compute,

@@ -31,7 +31,7 @@ class ScheduleExplorer(Explorer):
         "Left, the learning rate over the steps on logarithmic axes: with a warm-up of 50 steps it "
         "rises to 0.0125 and falls again; the paper’s, dashed, is lower and peaks at step 4,000. "
         "Right, the losses of recorded runs over 450 steps: three with a warm-up of 50 steps, and "
-        "those with other warm-ups, faint."
+        "those with other warm-ups, thin, with their warm-ups at the ends."
     )
     warmup_steps = Int(50, min=1).tag(sync=True, state=True)
     d_model = Int(128, min=1).tag(sync=True, state=True)

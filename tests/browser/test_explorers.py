@@ -202,6 +202,23 @@ def test_it_fits_on_a_screen_in_both_themes(browser, address, explorer, theme, w
 
 
 @every_explorer
+def test_on_a_phone_the_sentences_stay_in_view_next_to_picture_and_controls(
+    browser, address, explorer
+):
+    page = open_explorer(browser, address, explorer(), width=390)
+    page.set_viewport_size({"width": 390, "height": 844})
+    said = page.locator(".explorer .said")
+    for part in page.locator(".explorer :is(svg, input, select, button)").all():
+        part.scroll_into_view_if_needed()
+        box = said.bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 844
+    page.evaluate("scrollTo(0, 0)")
+    first_control = page.locator(".explorer :is(input, button)").first.bounding_box()
+    assert page.locator("svg").first.bounding_box()["y"] < first_control["y"] < 844
+    page.close()
+
+
+@every_explorer
 def test_no_slider_key_moves_the_page(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
     for handle in page.locator(".explorer .handle").all():

@@ -4,7 +4,7 @@ import pytest
 from browser_driver import Lab, write_notebook
 
 from course_lib.viz.attention_explorer import AttentionExplorer
-from course_lib.viz.schedule_explorer import ScheduleExplorer
+from course_lib.viz.schedule_explorer import ScheduleExplorer, recorded_runs
 
 HIGHEST = 640  # px: an explorer must fit on a screen in JupyterLab
 
@@ -42,3 +42,8 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
     lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
     lab.page.mouse.up()
     assert len({first, by_key, value()}) == 3
+    if kind is ScheduleExplorer:  # there is a button for every recorded warm-up
+        for run in recorded_runs():
+            warm_up = str(run["warmup_steps"])
+            cell.get_by_role("button", name=warm_up, exact=True).click()
+            assert value() == warm_up
