@@ -1,7 +1,7 @@
 """Generate text and hold conversations with a published language model, token by token."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,37 @@ from course_lib.interop.config_fields import read_json
 from course_lib.kv_cache import Engine
 from course_lib.modern_decoder import ModernDecoder
 
+ENCODERS = (  # the model types, in config.json, of encoder-only models
+    "albert",
+    "bert",
+    "camembert",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+)
 MOST_TOKENS = 8_192  # that a conversation may have; the keys and values of more need gigabytes
 Message = Mapping[str, str]  # with the keys "role" and "content"
 Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
+
+
+def model_type(path: Path | str) -> str | None:
+    """Return the model type in a folder's ``config.json``, or None if there is no such file.
+
+    Raises ValueError if models of this type do not generate text.
+    """
+    config = Path(path) / "config.json"
+    kind = read_json(config).get("model_type") if config.is_file() else None
+    if kind in ENCODERS:
+        raise ValueError(
+            f"{path} contains an encoder-only model (model_type={kind!r}), which turns text into "
+            "vectors but does not generate text; choose a decoder-only model, such as GPT-2 or "
+            "Llama"
+        )
+    return kind
 
 
 def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
@@ -30,9 +58,8 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
 
     Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
     """
-    config = Path(path) / "config.json"
-    is_gpt2 = config.is_file() and read_json(config).get("model_type") == "gpt2"
-    model, tokenizer = (gpt2 if is_gpt2 else llama).from_pretrained(path)
+    loader = gpt2 if model_type(path) == "gpt2" else llama
+    model, tokenizer = loader.from_pretrained(path)
     if tokenizer is None:
         raise ValueError(
             f"{path} has no tokenizer.json to read the text with; the transformers library "
@@ -51,15 +78,19 @@ def sampler(seed: int = 0, **options: Any) -> Draw:
     return lambda logits: sample_tokens(logits, generator=generator, **options)
 
 
+def special_ids(tokenizer: Tokenizer) -> set[int]:
+    """Return the ids of all special tokens; each ends a text, because none belongs in it."""
+    added = tokenizer.get_added_tokens_decoder()
+    return {number for number, token in added.items() if token.special}
+
+
 def write(
-    engine: Engine, ids: Sequence[int], tokenizer: Tokenizer, draw: Draw, tokens: int
+    engine: Engine, ids: Sequence[int], ends: Collection[int], draw: Draw, tokens: int
 ) -> Iterator[int]:
     """Feed ids to an engine, and yield the ids of at most ``tokens`` new tokens.
 
-    Any special token ends the text, because no special token belongs in it.
+    A token whose id is in ``ends`` ends the text.
     """
-    added = tokenizer.get_added_tokens_decoder()
-    ends = {number for number, token in added.items() if token.special}
     room = engine.caches[0].max_len
     for _ in range(min(tokens, room - engine.length - len(ids) + 1)):
         token = int(draw(engine.step(torch.tensor([ids]))))
@@ -77,12 +108,13 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
             yield text
 
 
-def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Iterator[str]:
-    """Yield a prompt, and then, piece by piece, a published model's continuation.
+def continue_text(
+    model: GPT | ModernDecoder, tokenizer: Tokenizer, prompt: str, tokens: int, draw: Draw
+) -> Iterator[str]:
+    """Yield a prompt, and then, piece by piece, the continuation by a model of ``load_writer``.
 
-    Raises ValueError in the same cases as ``load_writer``, or if the prompt is empty or too long.
+    Raises ValueError if the prompt is empty or too long.
     """
-    model, tokenizer = load_writer(path)
     ids = tokenizer.encode(prompt).ids
     if not ids:
         raise ValueError("the prompt is empty; pass the beginning of the text with --prompt TEXT")
@@ -92,12 +124,16 @@ def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Ite
             f"the prompt has {len(ids):,} tokens, but this model reads at most {limit:,}"
         )
     engine = text_engine(model, min(limit, len(ids) + tokens))
-    new = write(engine, ids, tokenizer, draw, tokens)
+    new = write(engine, ids, special_ids(tokenizer), draw, tokens)
     yield from decode(tokenizer, (token for part in (ids, new) for token in part))
 
 
 class Conversation:
     """Chat with a published model that was trained to chat; the model reads each token only once.
+
+    ``notes`` says what a user should know about the last answer, for example that it was cut.
+    ``ends`` contains the ids that end an answer, and ``end_id`` is the one that the model names,
+    or None if its tokenizer does not know this token.
 
     Args:
         path: A folder or a GGUF file that ``load_writer`` can read, with a chat template.
@@ -109,11 +145,17 @@ class Conversation:
     """
 
     def __init__(self, path: Path | str, draw: Draw, tokens: int = 500) -> None:
+        model_type(path)  # rejects an encoder-only model, which has no chat template either
         self.template = read_chat_template(path)
         self.model, self.tokenizer = load_writer(path)
         self.draw = draw
         self.tokens = tokens
+        self.end_id = self.tokenizer.token_to_id(self.template.eos_token)
+        self.ends = special_ids(self.tokenizer)
+        if self.end_id is not None:
+            self.ends.add(self.end_id)
         self.messages: list[Message] = []
+        self.notes: list[str] = []
         self.room = min(self.model.config.max_len, MOST_TOKENS)
         self.engine = text_engine(self.model, self.room)
         self.ids: list[int] = []  # of the conversation; the engine has read the first of them
@@ -121,39 +163,52 @@ class Conversation:
     def answer(self, question: str) -> Iterator[str]:
         """Yield the answer to a question piece by piece, given the conversation up to now.
 
-        If the caller stops early, the conversation keeps the part that was yielded.
-        Raises ValueError if the conversation gets too long for the model.
+        If the caller stops early, the conversation keeps the part that was yielded. If the question
+        does not fit into the conversation, it begins a new one.
+        Raises ValueError if the question alone is too long for the model.
         """
+        self.notes.clear()
         messages = [*self.messages, {"role": "user", "content": question}]
-        text = render(self.template, messages)
-        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+        ids = self._encoded(messages)
+        if len(ids) >= self.room:
+            messages = messages[-1:]
+            ids = self._encoded(messages)
+            if len(ids) >= self.room:
+                raise ValueError(
+                    f"the question has {len(ids):,} tokens, but a conversation can have at most "
+                    f"{self.room:,}; ask a shorter question"
+                )
+            self.notes.append(
+                "this answer begins a new conversation, because the earlier one, with the "
+                f"question, exceeds the limit of {self.room:,} tokens"
+            )
         read = min(cache.length for cache in self.engine.caches)  # all of them, after a Ctrl-C
         known = len(os.path.commonprefix([self.ids[:read], ids[:-1]]))  # it takes lists, too
         self.engine.truncate(known)
         self.ids = ids
         answer = ""
         try:
-            self._check_room()
             for part in decode(self.tokenizer, self._new_tokens(known)):
                 answer += part
                 yield part
-            self._check_room()
         finally:
             self.messages = [*messages, {"role": "assistant", "content": answer}]
 
+    def _encoded(self, messages: Sequence[Message]) -> list[int]:
+        """Return the ids of a conversation, up to the place where the answer begins."""
+        text = render(self.template, messages)
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
     def _new_tokens(self, known: int) -> Iterator[int]:
         """Yield the tokens of an answer, and add them to the conversation's ids."""
-        for token in write(self.engine, self.ids[known:], self.tokenizer, self.draw, self.tokens):
+        start = len(self.ids)
+        for token in write(self.engine, self.ids[known:], self.ends, self.draw, self.tokens):
             self.ids.append(token)
             yield token
-
-    def _check_room(self) -> None:
-        """Raise ValueError if the model cannot read the whole conversation and one more token."""
-        if len(self.ids) >= self.room:
-            raise ValueError(
-                f"the conversation has {len(self.ids):,} tokens, but this model reads at most "
-                f"{self.room:,}"
-            )
+        if len(self.ids) > self.room:
+            self.notes.append(f"cut, because a conversation can have at most {self.room:,} tokens")
+        elif len(self.ids) == start + self.tokens:
+            self.notes.append(f"cut at {self.tokens:,} tokens; --tokens N allows more")
 
 
 def render(template: ChatTemplate, messages: Sequence[Message]) -> str:

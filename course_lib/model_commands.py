@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from course_lib.command_line import as_typed, shortened, tell
-from course_lib.conversation import Conversation, continue_text, sampler
+from course_lib.conversation import Conversation, continue_text, load_writer, sampler, special_ids
 from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.data.user_folders import data_folder
@@ -31,7 +31,14 @@ def use_command(options: argparse.Namespace) -> int:
         path = find_weights(options.weights)
         if options.command == "sample":
             draw = sampler(**sampling_options(options))
-            print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
+            model, tokenizer = load_writer(path)
+            if not special_ids(tokenizer):
+                note(
+                    f"the tokenizer of {path} marks no token as special, so no end token can end "
+                    f"the text before it has {options.tokens:,} new tokens (--tokens)"
+                )
+            parts = continue_text(model, tokenizer, options.prompt or "", options.tokens, draw)
+            print_parts(parts)
             return 0
         pipeline: Pipeline = RealTranslator.from_published(path)
     else:
@@ -79,23 +86,32 @@ def chat_command(options: argparse.Namespace) -> int:
     """Answer what the user types, or every line of piped input; Ctrl-C ends an answer."""
     path = find_weights(options.weights or CHAT_MODEL)
     conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
-
-    def answer(question: str) -> Iterator[str]:
-        """Yield an answer, and forget the conversation if it becomes too long."""
-        try:
-            yield from conversation.answer(question)
-        except ValueError as error:
-            conversation.messages.clear()
-            raise ValueError(f"{error}; starting a new conversation") from None
-
+    if conversation.end_id is None:
+        other = "at another special token or " if conversation.ends else ""
+        note(
+            f"{path} names no end token that its tokenizer knows, so an answer ends only {other}"
+            f"after {options.tokens:,} tokens (--tokens); tokenizer_config.json can name one as "
+            "eos_token"
+        )
     invitation = "Ask a question. Ctrl-C ends an answer, and an empty line ends the chat."
-    return for_each_line("chat", invitation, answer)
+    return for_each_line("chat", invitation, conversation.answer, conversation.notes)
 
 
-def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[str]]) -> int:
+def note(sentence: str) -> None:
+    """Print what a user should know to stderr, so that stdout contains only the model's text."""
+    print(f"({sentence})", file=sys.stderr, flush=True)
+
+
+def for_each_line(
+    command: str,
+    invitation: str,
+    use: Callable[[str], Iterable[str]],
+    notes: list[str] | None = None,
+) -> int:
     """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
-    ``use`` returns the parts of an output line. An empty or failing line prints an empty line.
+    ``use`` returns the parts of an output line, and may add to ``notes`` what to print after it.
+    An empty or failing line prints an empty line.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0
@@ -103,6 +119,8 @@ def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[s
         text = " ".join(line.split())
         try:
             print_parts(use(text) if text else ())
+            while notes:
+                note(notes.pop(0))
         except ValueError as error:
             print(flush=True)
             print(f"course {command}: {shortened(str(error))}", file=sys.stderr)

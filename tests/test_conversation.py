@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 
 import pytest
@@ -106,17 +107,84 @@ def interrupt(*arguments):
     raise KeyboardInterrupt
 
 
-def test_a_conversation_that_gets_too_long_is_explained(folder):
+def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
     talk = Conversation(folder, script(folder, 200 * "x"))
-    parts = []
-    with pytest.raises(ValueError, match="the conversation has 81 tokens.* at most 80"):
-        parts += talk.answer("Hi")
-    assert talk.engine.length == 80
-    with pytest.raises(ValueError, match="has 1\\d\\d tokens"):
+    asked = talk.tokenizer.encode(render(talk.template, [{"role": "user", "content": "Hi"}])).ids
+    assert len(list(talk.answer("Hi"))) == 81 - len(asked) and talk.engine.length == 80
+    assert talk.notes == ["cut, because a conversation can have at most 80 tokens"]
+    with pytest.raises(ValueError, match="question has 1\\d\\d tokens.* at most 80; ask a shorter"):
         list(talk.answer(100 * "x"))
-    talk.messages.clear()
-    talk.draw = script(folder, f"fine{END}")
-    assert list(talk.answer("Hi")) == [*"fine"]
+    assert not talk.notes and len(talk.messages) == 2
+    talk.draw = script(folder, f"fine{END}so{END}")
+    assert (
+        list(talk.answer("Hi")) == [*"fine"]
+        and talk.ids == asked + talk.tokenizer.encode("fine").ids
+    )
+    (said,) = talk.notes
+    assert "new conversation" in said and "80 tokens" in said
+    assert list(talk.answer("Ho")) == [*"so"] and len(talk.messages) == 4 and not talk.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [("long text", ["cut at 4 tokens; --tokens N allows more"]), (f"sho{END}", [])],
+)
+def test_an_answer_that_is_cut_says_so(folder, monkeypatch, capsys, text, notes):
+    monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, text))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\n"))
+    assert cli.main(["chat", "--weights", str(folder), "--tokens", "4"]) == 0
+    out, err = capsys.readouterr()
+    assert out == text.removesuffix(END)[:4] + "\n\n"
+    assert err == "".join(f"({said})\n" for said in notes)
+
+
+def change_tokenizer(source, folder, special, eos_token):
+    """Copy a model; say whether its special tokens are marked, and name its end token."""
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for token in content["added_tokens"]:
+        token["special"] = special
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    about = {"chat_template": TEMPLATE, "eos_token": eos_token}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("special", "eos_token", "out", "said"),
+    [
+        (False, None, f"yes{END}n", "so an answer ends only after 5 tokens (--tokens)"),
+        (False, "</s>", f"yes{END}n", "names no end token that its tokenizer knows"),
+        (True, None, "yes", "ends only at another special token or after 5 tokens (--tokens)"),
+        (False, END, "yes", None),
+    ],
+)
+def test_a_chat_says_once_that_a_model_names_no_end_token(
+    folder, tmp_path, monkeypatch, capsys, special, eos_token, out, said
+):
+    change_tokenizer(folder, tmp_path, special, eos_token)
+    draw = script(tmp_path, 2 * f"yes{END}n")
+    monkeypatch.setattr(model_commands, "sampler", lambda **options: draw)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("One\n"))
+    assert cli.main(["chat", "--weights", str(tmp_path), "--tokens", "5"]) == 0
+    found, err = capsys.readouterr()
+    assert found == out + "\n"
+    assert err.count("end token") == (said is not None) and (said or "") in err
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_a_text_without_an_end_token_is_announced(folder, tmp_path, capsys, special):
+    change_tokenizer(folder, tmp_path, special, END)
+    words = ["sample", "--weights", str(tmp_path), "--prompt", "Once", "--tokens", "5"]
+    assert cli.main(words) == 0
+    assert ("marks no token as special" in capsys.readouterr().err) == (not special)
+
+
+@pytest.mark.parametrize("command", ["chat", "sample"])
+def test_an_encoder_only_model_does_not_generate_text(tmp_path, capsys, command):
+    save_published("bert", tmp_path)
+    assert cli.main([command, "--weights", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "model_type='bert'" in err and "does not generate text" in err and "template" not in err
 
 
 def test_templates_are_filled_in_as_the_library_does(folder, published):
@@ -136,12 +204,12 @@ def test_templates_are_filled_in_as_the_library_does(folder, published):
 
 
 def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
-    draw = script(folder, f"é{END}no")
-    assert "".join(continue_text(folder, f"{START}Once", 50, draw)) == "Onceé"
-    assert "".join(continue_text(folder, "Once", 3, script(folder, "abcde"))) == "Onceabc"
+    draw, writer = script(folder, f"é{END}no"), conversation.load_writer(folder)
+    assert "".join(continue_text(*writer, f"{START}Once", 50, draw)) == "Onceé"
+    assert "".join(continue_text(*writer, "Once", 3, script(folder, "abcde"))) == "Onceabc"
     for prompt, reason in (("", "prompt is empty"), (99 * "x", "99 tokens")):
         with pytest.raises(ValueError, match=reason):
-            list(continue_text(folder, prompt, 3, draw))
+            list(continue_text(*writer, prompt, 3, draw))
 
 
 class Terminal(io.StringIO):
@@ -165,7 +233,7 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     assert cli.main(["chat", "--weights", str(folder)]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("Ask a question.") and "> yes\n> n\n> xxx" in out
-    assert "course chat: the conversation has 81 tokens" in err and "new conversation" in err
+    assert err.count("(cut, because") == err.count("(this answer begins a new conversation") == 1
     assert out.endswith("x\n> fine\n> ")
 
 

@@ -189,16 +189,38 @@ def test_a_value_that_is_not_covered_is_named_with_its_field(copied, kind, field
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (dict(model_type="mistral", sliding_window=11), "sliding_window=11"),
-        (dict(model_type="mistral", max_position_embeddings=4097), "no field sliding_window"),
-        (dict(model_type="qwen3", use_sliding_window=True, sliding_window=2), "sliding_window=2"),
+        (dict(sliding_window=11), ("says sliding_window=11;", 12)),
+        (dict(max_position_embeddings=4097), ("no field sliding_window;", 4097, "default: 4096")),
+        (
+            dict(
+                model_type="qwen3", use_sliding_window=True, sliding_window=2, max_window_layers=1
+            ),
+            ("says sliding_window=2;", 12, "in every layer"),
+        ),
     ],
 )
-def test_fields_that_are_not_covered_together_are_named(copied, changes, words):
+def test_a_window_that_is_too_short_is_named_with_the_shortest_that_is_covered(
+    copied, changes, words
+):
     folder = copied("llama")
-    edit_config(folder, **changes)
-    with pytest.raises(ValueError, match=says("config.json", words)):
+    edit_config(folder, **(dict(model_type="mistral") | changes))
+    found, length, *others = words
+    least = f"a window of at least max_position_embeddings={length}"
+    with pytest.raises(ValueError, match=says("config.json", found, least, *others)):
         llama.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("saved", "tied"), [("AutoModel", True), ("AutoModel", False), ("without lm_head", False)]
+)
+def test_a_model_saved_without_its_output_layer_is_told_what_to_save(tmp_path, saved, tied):
+    theirs = published("llama", tmp_path, tie_word_embeddings=tied)
+    if saved == "AutoModel":  # it loads and saves only this part
+        theirs.model.save_pretrained(tmp_path)
+    else:
+        edit_weights(tmp_path, lambda weights: weights.pop("lm_head.weight"))
+    with pytest.raises(ValueError, match=says("no output layer", "AutoModelForCausalLM")):
+        llama.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from course_lib.input_checks import head_width
-from course_lib.interop.config_fields import LARGEST, MOST_LAYERS, ConfigFields, read_config
+from course_lib.interop.config_fields import MOST_LAYERS, ConfigFields, read_config
 from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_tensors
 from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
@@ -74,7 +74,11 @@ def from_pretrained(
     if Path(path).suffix == ".gguf":
         return _from_gguf(Path(path), model_class)
     config = _to_config(read_config(path, ("llama", "mistral", "qwen2", "qwen3"), FIXED))
-    model = _layout(config).build(read_weights(path), config, ModernDecoder, model_class)
+    weights = read_weights(path)
+    is_tied = config.tie_embeddings and "model.embed_tokens.weight" in weights
+    if not is_tied and "lm_head.weight" not in weights:
+        raise ValueError(f"{path} has no output layer; save the model with AutoModelForCausalLM")
+    model = _layout(config).build(weights, config, ModernDecoder, model_class)
     return model, read_tokenizer(path)
 
 
@@ -112,8 +116,10 @@ def _to_config(fields: ConfigFields) -> ModernConfig:
         kv_heads = {"llama": num_heads, "mistral": 8}.get(kind, 32)
     max_len = fields.size("max_position_embeddings")
     if fields.choice("use_sliding_window", [True, False], default=kind == "mistral"):
-        if fields.content.get("sliding_window", 4096) is not None:
-            fields.choice("sliding_window", range(max_len, LARGEST + 1), default=4096)
+        window = fields.content.get("sliding_window", 4096)
+        if window is not None and not (isinstance(window, int) and window >= max_len):
+            needed = f"a window of at least max_position_embeddings={max_len} in every layer"
+            raise fields.uncovered("sliding_window", f"{needed} (default: 4096)")
     return ModernConfig(
         vocab_size=fields.size("vocab_size"),
         max_len=max_len,
