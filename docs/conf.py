@@ -49,6 +49,7 @@ html_theme_options = {
     "navbar_persistent": [],  # the search stands in the side bar
     "use_download_button": False,  # each chapter has links of its own
     "use_fullscreen_button": False,
+    "back_to_top_button": False,  # it would cover the sentence of an explorer
     "show_navbar_depth": 1,
     "navigation_depth": 1,
     "show_toc_level": 2,

@@ -107,7 +107,9 @@ def with_links(source: str) -> str:
 def as_html(data: dict[str, Any], metadata: dict[str, Any]) -> str:
     """Return the HTML of an output with a picture, which is an explorer's still or any other."""
     page = image_tag("".join(data["image/png"]).strip(), **metadata["image/png"])
-    explorer = metadata.get("explorer")
+    explorer = metadata.get("explorer", {})
+    if explorer.get("module") == HeadsExplorer.module:
+        explorer["state"] = HeadsExplorer().state()  # of the translator that the site has
     return explorer_element(**explorer, still=page) if explorer else page
 
 

@@ -124,7 +124,7 @@ const MASK = {
   label: "mask: move with the arrow keys, open or block a cell with the space bar",
   look: "scrolls",
   draw: (state) => [
-    drawTable(state, "Click or drag to open and block cells"),
+    drawTable(state, "Choose a cell to open or block it"),
     state.at.box(state.t, state.s, "open thick", { more: -7 }),
   ],
   drag: dragCells,

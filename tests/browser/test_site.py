@@ -14,6 +14,8 @@ import pytest
 from build_site import ROOT, SITE
 from test_links import foreign
 
+from course_lib.viz.heads_explorer import HeadsExplorer
+
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
     "index.html",
@@ -133,6 +135,15 @@ def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name
         page.keyboard.press("ArrowDown")
         assert explorer.inner_html() != before
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+    explorer.locator("svg").first.evaluate("picture => picture.scrollIntoView()")
+    said = explorer.locator(".said").bounding_box()
+    assert said["y"] + said["height"] <= 800, "on a phone, the sentence is below the screen"
+
+
+def test_the_first_picture_of_the_heads_is_by_the_translator_that_the_site_has(site):
+    for name in ("index.html", "notebooks/12_decoding.html"):
+        shown = re.search('data-explorer="heads" data-state="([^"]*)"', (SITE / name).read_text())
+        assert json.loads(unescape(shown[1])) == HeadsExplorer().state()
 
 
 def test_the_home_page_leads_to_chapter_0_and_shows_the_heads_at_once(page, browser, site):
