@@ -148,6 +148,13 @@ def test_every_chapter_lights_its_own_parts_of_the_maps():
         assert len(set(drawn)) == len(lit)
 
 
+def test_the_ways_through_the_course_fit_the_drawing_when_the_course_grows(monkeypatch):
+    drawing = source_of("course")
+    monkeypatch.setattr(drawing, "hours", lambda: (5, 50, 99))
+    root = ElementTree.fromstring(drawing.draw())
+    assert max(extent(*text)[2] for text in placed(root)) <= int(root.get("width")) - MARGIN
+
+
 def test_the_promise_is_what_the_trained_translator_writes():
     kept = json.loads(source_of("promise").RECORD.read_text(encoding="utf-8"))
     assert all(sum(row) == pytest.approx(1, abs=0.03) for row in kept["weights"])
