@@ -97,7 +97,7 @@ def _stages_from_the_table():
 
 
 def test_every_drawing_matches_its_file_and_what_does_not_is_named(tmp_path):
-    assert draw_all.differing() == []
+    assert draw_all.differing() == [], "run: make sync (mistake_detection.md: see test_checks.py)"
     draw_all.write(tmp_path)
     changed, missing = (tmp_path / f"{source.stem}.svg" for source in SOURCES[:2])
     stray = tmp_path / "99_stray.svg"
