@@ -37,6 +37,7 @@ def main(
     print(f"The record is {file}", flush=True)
     try:
         entries = entries_of(file, runs)
+        missing = entries.count(None)
         for number, run in enumerate(runs):
             if entries[number] is None:
                 entries[number] = run | train_one(run)
@@ -46,7 +47,7 @@ def main(
         sys.exit("\nStopped. The same command continues with the missing runs.")
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    print(f"The record has all {len(runs)} runs.")
+    print(f"The record has all {len(runs)} runs. This command added {missing} of them.")
 
 
 def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:

@@ -210,9 +210,9 @@ def test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path):
     assert not any(source.rstrip().endswith(";") for source in sources), "nbval rejects it"
     assert not any(re.search(MAGICS, source, re.M) for source in sources)
     assert not any("NBVAL_SKIP" in source for source in sources)
-    assert sum("torch.manual_seed(" in source for source in sources) <= 1
+    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "seed in one cell only"
     claims = re.findall(r"^\s*(assert\b|assert_close\()", "\n".join(sources), re.M)
-    assert len(claims) >= 5
+    assert len(claims) >= 5, "a chapter needs at least five lines with assert or assert_close"
 
 
 def read_from_weights(cells: list[nbformat.NotebookNode]) -> set[str]:
@@ -268,6 +268,7 @@ def test_takes_the_reader_seriously(path):
     for cell in cells(path, "markdown"):
         hasty = re.search(HASTY_WORDS, prose(cell), re.I)
         assert not hasty, f"{hasty[0]!r} in:\n{cell.source}"
+        assert "TODO:" not in cell.source, f"replace what begins with TODO in:\n{cell.source}"
 
 
 @chapter

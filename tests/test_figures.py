@@ -97,7 +97,7 @@ def _stages_from_the_table():
 
 
 def test_every_drawing_matches_its_file_and_what_does_not_is_named(tmp_path):
-    assert draw_all.differing() == []
+    assert draw_all.differing() == [], "run: make sync (mistake_detection.md: see test_checks.py)"
     draw_all.write(tmp_path)
     changed, missing = (tmp_path / f"{source.stem}.svg" for source in SOURCES[:2])
     stray = tmp_path / "99_stray.svg"
@@ -146,6 +146,13 @@ def test_every_chapter_lights_its_own_parts_of_the_maps():
         drawn = [drawing.draw(chapter) for chapter in sorted(lit)]
         assert all(LIT_FILL in each for each in drawn)
         assert len(set(drawn)) == len(lit)
+
+
+def test_the_ways_through_the_course_fit_the_drawing_when_the_course_grows(monkeypatch):
+    drawing = source_of("course")
+    monkeypatch.setattr(drawing, "hours", lambda: (5, 50, 99))
+    root = ElementTree.fromstring(drawing.draw())
+    assert max(extent(*text)[2] for text in placed(root)) <= int(root.get("width")) - MARGIN
 
 
 def test_the_promise_is_what_the_trained_translator_writes():

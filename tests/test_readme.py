@@ -46,6 +46,11 @@ def test_every_command_exists(page):
     assert not [words for words in commands(page.read_text("utf-8")) if not exists(words)]
 
 
+@every_page
+def test_nothing_is_left_to_fill_in(page):
+    assert "TODO:" not in page.read_text("utf-8"), "replace what begins with TODO"
+
+
 def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
 

@@ -81,4 +81,6 @@ if __name__ == "__main__":
         for each in EXPLORERS:
             if not names or each.module in names:
                 page = open_explorer(browser, address, each())
-                take_still(page).save(FOLDER / "stills" / f"{each.module}.png", optimize=True)
+                still = FOLDER / "stills" / f"{each.module}.png"
+                take_still(page).save(still, optimize=True)
+                print(still.relative_to(ROOT))

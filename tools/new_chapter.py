@@ -19,19 +19,10 @@ FILES = {
     "course_lib/exercises/bank/<name>.py": "bank.txt",
     "notebooks/<nn>_<name>.ipynb": "chapter.md",
 }
-LISTS = {  # a page, a pattern of its entries with their number, and the new entry
-    "README.md": (
-        r"^\| (\d\d) \| \[.*\n",
-        "| <nn> | [<title>](notebooks/<nn>_<name>.ipynb) | `<name>_example` | what we find out |\n",
-    ),
-    "notebooks/00_start_here.ipynb": (
-        r'^    "\| (\d\d) \|.*\| \d+ \| \d+ \|\\n",\n',
-        r'    "| <nn> | [<title>](<nn>_<name>.ipynb) | what we build | 30 | 30 |\n",' + "\n",
-    ),
-    "docs/teaching/chapters.md": (
-        r"^## (\d\d) .*\n(?:(?!## ).*\n)*?(?=\n## |\Z)",
-        (TEMPLATE / "lesson.md").read_text(encoding="utf-8"),
-    ),
+LISTS = {  # a file, a pattern of its entries with their number, and the template of a new entry
+    "README.md": (r"^\| (\d\d) \| \[.*\n", "readme_row.txt"),
+    "notebooks/00_start_here.ipynb": (r'^ +"\| (\d\d) \|.*\| \d+ \| \d+ \|\\n",\n', "contents.txt"),
+    "docs/teaching/chapters.md": (r"^## (\d\d) .*\n(?:(?!## ).*\n)*?(?=\n## |\Z)", "lesson.md"),
 }
 
 
@@ -69,14 +60,18 @@ def write(name: str, root: Path = ROOT) -> list[str]:
         """Replace the names in angle brackets by what they mean in this chapter."""
         return re.sub("|".join(values), lambda name: values[name[0]], text)
 
+    def from_template(source: str) -> str:
+        """Fill in a file of the template."""
+        return filled((TEMPLATE / source).read_text(encoding="utf-8"))
+
     files = {}
     for file, source in FILES.items():
-        text = filled((TEMPLATE / source).read_text(encoding="utf-8"))
+        text = from_template(source)
         files[filled(file)] = notebook(text) if file.endswith(".ipynb") else text
-    for page, (entry, new) in LISTS.items():
+    for page, (entry, source) in LISTS.items():
         text = (root / page).read_text(encoding="utf-8")
         *_, before = (m for m in re.finditer(entry, text, re.MULTILINE) if m[1] < number)
-        files[page] = text[: before.end()] + filled(new) + text[before.end() :]
+        files[page] = text[: before.end()] + from_template(source) + text[before.end() :]
     for file, text in files.items():
         (root / file).write_text(text, encoding="utf-8")
     return list(files)
@@ -90,4 +85,6 @@ if __name__ == "__main__":
         parser.error(wrong)
     before = [path.name for path in chapters() if path.name < name][-1]
     print("wrote:", *write(name), sep="\n")
-    print(f"Edit them, link to the chapter from the recap of {before}, and then run: make sync")
+    print("Edit them, and replace everything that begins with TODO. The paragraph that begins with")
+    print(f"*This is the last chapter* moves here from the recap of {before}. In its place, ask a")
+    print("question after **Next:**, with a link to the new chapter. Then run: make sync")

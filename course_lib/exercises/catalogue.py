@@ -23,4 +23,4 @@ def find(name: str, kind: type[Kind]) -> Kind:
         ValueError: If there is no task of that name and kind; the message lists similar names.
     """
     named = {task.name: task for task in tasks() if isinstance(task, kind)}
-    return look_up(name, named, "task")
+    return look_up(name, named, "task", f" in {kind.__module__}")

@@ -125,9 +125,12 @@ def right_answers(name: str) -> tuple[Any, ...]:
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 
-def look_up(name: str, entries: Mapping[str, Entry], kind: str) -> Entry:
-    """Return the entry with that name, or raise a ValueError that lists similar names."""
+def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:
+    """Return the entry with that name, or raise a ValueError that lists similar names.
+
+    The message also contains ``place``, which says where the entries are defined.
+    """
     if name in entries:
         return entries[name]
     near = difflib.get_close_matches(str(name), entries, n=3) or entries
-    raise ValueError(f"there is no {kind} {name!r}; did you mean {', '.join(near)}?")
+    raise ValueError(f"there is no {kind} {name!r}{place}; did you mean {', '.join(near)}?")

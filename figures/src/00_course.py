@@ -33,7 +33,7 @@ SHORT = {  # the titles that are too long for a box
     "25": "Distributed",
 }
 FAST = [f"{number:02}" for number in range(1, 13)]  # with sections of the fast track
-HOUR = 7.0  # px
+LONGEST = 280  # px, the bar of the full course
 LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 186, 164, 34, 3
 
 
@@ -65,6 +65,7 @@ def hours() -> tuple[int, int, int]:
 def ways() -> str:
     """Draw each way through the course as a bar that is as long as it takes."""
     times = hours()
+    hour = LONGEST / times[-1]  # px
     looks = (
         ("fast track", f"about {times[0]} hours: some sections of 00 to 12", INK),
         ("read and run", f"about {times[1]} hours: all chapters", SOFT),
@@ -72,7 +73,7 @@ def ways() -> str:
     )
     parts = []
     for i, ((name, words, colour), time) in enumerate(zip(looks, times, strict=True)):
-        bar = Box(LEFT, 78 + 28 * i, time * HOUR, 18)
+        bar = Box(LEFT, 78 + 28 * i, time * hour, 18)
         parts += [
             text(20, bar.y + 14, name, bold=True),
             rect(bar, fill=colour, stroke=None, radius=2),

@@ -93,7 +93,7 @@ def test_a_score_counts_only_what_the_arguments_of_a_test_can_show():
         (known_mistakes, "causal_mas", "did you mean causal_mask"),
         (lambda name: predict(name, 16), "length_of_row_500", "length_of_row_499"),
         (lambda name: score_test(name, print), "test_of_the_pats", "test_of_the_past"),
-        (lambda name: find(name, Prediction), "test_of_the_past", "no task 'test_of_the_past'"),
+        (lambda name: find(name, Prediction), "test_of_the_past", "in course_lib.exercises.pred"),
         (diagnose, "loss_near_zer0", "did you mean loss_near_zero"),
         (clinic("loss_near_zero").probe, "causalty", "did you mean causality"),
     ],

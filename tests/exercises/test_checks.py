@@ -75,13 +75,14 @@ def test_every_known_mistake_is_found_and_named(mistake, monkeypatch):
     for function in (examine, outcome_of):
         monkeypatch.setattr(inspect.getmodule(function), "try_out", once)
     report = examine(mistake.exercise, mistake.implementation)
-    assert report.attempted and not report.complete
+    assert report.attempted
+    assert not report.complete, "the check accepts this mistake: add a trial that fails for it"
     assert report.passed == all(stage.held for stage in report.stages if stage.core)
     assert report.mistake == mistake.name and mistake.sentence in report.hint
     assert "second problem" not in report.hint
     failed = " · ".join(stage.name for stage in report.stages if not stage.held)
     recorded = recorded_kinds()[mistake.exercise, mistake.name]
-    assert (failed, report.kind) == recorded, "make figures"
+    assert (failed, report.kind) == recorded, "run: make sync"
     assert len(mistake.sentence.split()) >= 3
 
 
