@@ -1,8 +1,7 @@
 """Build the site from the committed, executed chapters and docs/: make site.
 
-No chapter is executed and nothing is fetched. The input of Sphinx is written to .build/site, laid
-out as the repository is, with docs/_site, the glossary and a page for each module. The result is
-written to site/.
+No chapter is executed and nothing is fetched. Sphinx reads .build/site, which is laid out as the
+repository is, with docs/_site, the glossary and a page for each module, and it writes site/.
 """
 
 import html
