@@ -115,12 +115,11 @@ const QUERY = {
 function describe(_state, { weights, output, gradient }) {
   const top = Math.max(...weights);
   const best = WORDS.filter((_, n) => weights[n] > top - 1e-9).map(({ name }) => `“${name}”`);
-  const value = gradient < 1e-6 ? "below 0.000001" : number(gradient, 6);
   const learns = gradient < 10 ** SATURATED ? "is saturated and can hardly" : "can still";
   return [
     `The largest weight, ${number(top)}, goes to ${best.join(" and ")}.`,
     `The output is [${output.map((each) => number(each)).join(", ")}].`,
-    `The gradient of the largest weight is ${value}, so the softmax ${learns} learn.`,
+    `The gradient of the largest weight is ${gradient.toPrecision(2)}, so the softmax ${learns} learn.`,
   ];
 }
 

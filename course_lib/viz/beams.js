@@ -131,8 +131,7 @@ function describe({ sentence, steps, columns, pool, followed, greedy, best }) {
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
   return [
     isOver && "The search stops, because nothing that is kept can still enter the pool.",
-    isOver && `It ${finds(pool[0])} the sentence with the best score.`,
-    isOver && `Greedy decoding ${finds(greedy)} it.`,
+    isOver && `It ${finds(pool[0])} the best sentence, and greedy decoding ${finds(greedy)} it.`,
     sentence !== followed.text && `“${sentence}” is not in this tree.`,
     `You follow “${followed.text}” (${followed.fate}).`,
   ];

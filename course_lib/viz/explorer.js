@@ -32,6 +32,12 @@ function makeControl(name, { kind = "slider", label, options, show = String, isI
   const shown = html("span", { "aria-hidden": "true" }); // a slider says its value itself
   const set = () => link.changed({ [name]: isSlider ? options[input.value] : input[field] });
   input.addEventListener("input", set);
+  const tap = ({ target, currentTarget, clientX }) => {
+    if (!isSlider || target !== currentTarget) return; // a finger beside the knob meets the label
+    const { left, width } = input.getBoundingClientRect();
+    input.value = ((clientX - left) / width) * input.max;
+    set();
+  };
   link.followers.push((state) => {
     const place = isSlider ? `${options.indexOf(state[name])}` : state[name];
     if (input[field] !== place) input[field] = place; // or the cursor of a text jumps
@@ -40,7 +46,7 @@ function makeControl(name, { kind = "slider", label, options, show = String, isI
     shown.textContent = show(state[name]);
     input.setAttribute("aria-valuetext", shown.textContent);
   });
-  return html("label", kind, html("span", {}, label), shown, input);
+  return html("label", { class: kind, click: tap }, html("span", {}, label), shown, input);
 }
 
 /** Make a part of the drawing that the pointer drags and the keys move. */

@@ -71,9 +71,8 @@ function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers
   const { weights, queries, keys } = numbers;
   const [at, map] = drawMap(state.chosen, weights, 104, 236, 176, "edged");
   const short = (token) => cut(token, 14);
-  const look = Math.max(queries.length, keys.length) > 8 ? "small" : "";
   const write = ([t, s]) =>
-    weights[t][s] >= 0.005 && at.write(t, s, number(100 * weights[t][s], 0), look);
+    weights[t][s] >= 0.005 && at.write(t, s, number(100 * weights[t][s], 0), "small");
   const verdict = `The translation of ${grouped(numbers.number)} is ${right ? "right ✓" : "wrong ✗"}`;
   const [, query, key] = PLACES[state.chosen[0]];
   return [
@@ -129,8 +128,7 @@ const SWITCHES = {
   },
   keys: (step, { chosen }) => {
     const place = HEADS.findIndex((each) => isSame(each, chosen));
-    const [row, column] = GRID.move(GRID.cells[place], step);
-    return { chosen: HEADS[4 * row + column] };
+    return { chosen: HEADS[GRID.place(GRID.move(GRID.cells[place], step))] };
   },
   press: (state) => toggle(state, state.chosen),
   valueText: (state) => `${nameOf(state.chosen)}, which is ${stateOf(state)}`,
@@ -161,9 +159,8 @@ async function load(model) {
 }
 
 /** Load the translator when the explorer gets the focus, unless a kernel translates. */
-function start(model, el) {
-  if (!model.get("kernel")) el.addEventListener("focusin", () => load(model), { once: true });
-}
+const start = (model, el) =>
+  model.get("kernel") || el.addEventListener("focusin", () => load(model), { once: true });
 
 const SIZE = [300, 464];
 export default explorer({

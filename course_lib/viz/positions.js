@@ -30,9 +30,7 @@ function read({ kind, d_model, base, learned, positions, ...chosen }) {
   const isTurning = kind === "sinusoidal" || kind === "RoPE";
   const speed = (each) => (isTurning ? base ** ((-2 * each) / d_model) : 0); // radians per step
   const turn = (2 * Math.PI) / speed(pair);
-  const turning = isTurning
-    ? `a turn in ${number(turn, turn < 100 ? 1 : 0)} steps`
-    : "it does not turn";
+  const turning = isTurning ? `a turn in ${number(turn, 1)} steps` : "it does not turn";
   const [map, clocks] = [table(...MAP, positions, pairs), layOutClocks(pairs)];
   return { pairs, position, pair, isTurning, speed, turning, map, clocks };
 }
@@ -150,12 +148,14 @@ function drawClocks(state, { table: codes, alike }) {
 
 const CLOCKS = {
   ...HANDLE,
-  label: "clocks: turn them and choose one with the arrow keys",
+  label: "clocks: choose one with the arrow keys",
   draw: drawClocks,
   drag: (point, { clocks, position, pairs }) => {
     const pair = clocks.find(point);
     return pair >= 0 && choose([position, Math.min(pair, pairs - 1)]);
   },
+  keys: (step, { clocks, position, pair }) =>
+    choose([position, clocks.place(clocks.move(clocks.cells[pair], step))]),
 };
 
 function describe({ kind, positions, position }, { alike, lows, highs }) {

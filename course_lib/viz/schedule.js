@@ -54,7 +54,7 @@ const PEAK = {
     disc(...RATES.place(peak), 8, "key"),
   ],
   drag: (point) => choose(10 ** RATES.value(point)[0]),
-  keys: ([down, right], { warmup_steps }) => choose(warmup_steps * 1.5 ** (right - down)),
+  keys: ([down, right], { warmup_steps }) => choose(warmup_steps * 1.5 ** (right + down)),
   valueText: whereIsPeak,
 };
 

@@ -80,11 +80,10 @@ export function table(left, top, width, height, rows, columns) {
   const cells = range(rows * columns).map((n) => [Math.floor(n / columns), n % columns]);
   const write = (row, column, words, look = "") =>
     text(x(column + 0.5), y(row + 0.5) + 5, words, `middle ${look}`);
+  /** Return the place of a cell in `cells`, or −1. */
+  const place = ([row, column]) => cells.findIndex((cell) => cell[0] === row && cell[1] === column);
   /** Return the place in `cells` of the cell at a point, or −1. */
-  const find = ([px, py]) => {
-    const [row, column] = [Math.floor((py - top) / high), Math.floor((px - left) / wide)];
-    return cells.findIndex((cell) => cell[0] === row && cell[1] === column);
-  };
+  const find = ([px, py]) => place([Math.floor((py - top) / high), Math.floor((px - left) / wide)]);
   /** Return the row and column that are a step away, or as far as the table goes. */
   const move = (cell, step) =>
     [rows, columns].map((count, axis) => clamp(cell[axis] + step[axis], 0, count - 1));
@@ -106,5 +105,5 @@ export function table(left, top, width, height, rows, columns) {
     queries.map((word, row) => text(left - 8, y(row + 0.5) + 5, word, "end")),
     keys.map((word, column) => turned(x(column + 0.5), top - 8, -50, word)),
   ];
-  return { x, y, wide, cells, find, move, box, map, write, words };
+  return { x, y, wide, cells, place, find, move, box, map, write, words };
 }

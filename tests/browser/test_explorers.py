@@ -263,16 +263,34 @@ def test_a_finger_drags_what_is_dragged_and_leaves_the_page(page: Page, explorer
 
 
 @every_explorer
-def test_a_finger_that_scrolls_over_a_slider_leaves_it(page: Page, explorer: type[Explorer]):
+def test_the_arrow_up_moves_what_is_dragged_up(page: Page, explorer: type[Explorer]):
+    for handle in page.locator(".explorer .handle.drags").all():
+        dragged = handle.locator(":scope > *").last
+        before = dragged.bounding_box()["y"]
+        handle.press("ArrowUp")
+        assert dragged.bounding_box()["y"] < before
+
+
+@every_explorer
+def test_a_finger_sets_a_slider_with_a_tap_but_not_while_it_scrolls(
+    page: Page, explorer: type[Explorer]
+):
     page.evaluate("document.body.style.padding = '2000px 0'")
     fingers = page.context.new_cdp_session(page)
     fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
     assert page.evaluate("matchMedia('(pointer: coarse)').matches")
     for slider in page.locator(".explorer input[type=range]").all():
         slider.scroll_into_view_if_needed()
-        before, box = slider.input_value(), slider.bounding_box()
-        far = 0.2 if int(before) > int(slider.get_attribute("max")) / 2 else 0.8
-        swipe(page, box["x"] + far * box["width"], box["y"] + box["height"] / 2, (0, -15))
+        box, last = slider.bounding_box(), int(slider.get_attribute("max"))
+        far = 0.2 if int(slider.input_value()) > last / 2 else 0.8
+        x, y = box["x"] + far * box["width"], box["y"] + box["height"] / 2
+        swipe(page, x, y, (0, 0))  # a tap
+        page.wait_for_timeout(100)
+        before = slider.input_value()
+        assert abs(int(before) - far * last) <= 1
+        slider.scroll_into_view_if_needed()
+        box = slider.bounding_box()
+        swipe(page, box["x"] + (1 - far) * box["width"], box["y"] + box["height"] / 2, (0, -15))
         assert slider.input_value() == before
 
 
