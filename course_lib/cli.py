@@ -107,7 +107,7 @@ def overview() -> str:
     """List the commands and the tasks, with examples."""
     lines = ["Learn the Transformer part by part, and train, use and evaluate models.", ""]
     groups = {f"{group}:": dict(listed) for group, listed in COMMANDS.items()}
-    groups["Tasks for train, translate, sample and evaluate (--task NAME):"] = {
+    groups["Tasks (--task NAME):"] = {
         name: f"{task.described()}; {next(iter(task.sizes.values()))}"
         for name, task in TASK_OPTIONS.items()
     }

@@ -17,15 +17,15 @@ MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
         "learn": "open your workbook in JupyterLab, creating one first if you have none",
-        "lab": "copy the completed chapters, with all answers, and open them in JupyterLab",
-        "workbook": "write a workbook: the chapters without the answers",
+        "lab": "open the completed chapters, with all answers, in JupyterLab",
+        "workbook": "write a workbook: the chapters for you to fill in",
         "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",
         "progress": "show what you have done and what comes next",
     },
     "Train and use models": {
         "train": "train a model, by default a number-word translator",
         "translate": "translate some text, or each line that you type",
-        "sample": "continue a prompt with a GPT or a published model",
+        "sample": "continue a prompt with your GPT or a published model",
         "chat": "chat with a published, instruction-tuned model",
         "evaluate": "measure how well a trained model does",
         "download": "download a corpus or a published model, and check its files",

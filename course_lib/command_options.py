@@ -67,7 +67,7 @@ SAMPLING: Options = {
         help="sample only from the most likely tokens whose probabilities add up to P",
     ),
     "--draw": dict(
-        type=int, default=0, help="sampling seed; use a different number to get different output"
+        type=int, default=0, help="sampling seed; it has no effect if the temperature is 0"
     ),
 }
 TASK_HELP = "what to train or use; each task has its own options"
@@ -202,20 +202,25 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
     chosen = TASK_OPTIONS[name]
     command.add_argument("--task", choices=TASK_OPTIONS, default=name, help=TASK_HELP)
     usual = next(iter(chosen.sizes))
-    about = "default: %(default)s"
+    about = "preset for the model and its training (default: %(default)s)"
     command.add_argument("--size", choices=chosen.sizes, default=usual, help=about)
     command.add_argument("--seed", type=int, help="seed of the training run")
     _add_arguments(command, {f"--{setting}": about for setting, about in chosen.settings.items()})
     command.add_argument(
-        "--data", type=path_of, metavar="DIR", help="folder with the corpora (default: COURSE_DATA)"
+        "--data",
+        type=path_of,
+        metavar="DIR",
+        help="corpora (default: COURSE_DATA, or the course's own data folder)",
     )
     command.add_argument(
         "--out", type=path_of, metavar="DIR", help="folder of the run, if it is not the default one"
     )
-    threads = f"default: {chosen.threads or 'all'}"
+    threads = f"number of CPU threads (default: {chosen.threads or 'all'})"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)
     command.add_argument(
-        "--device", choices=("cpu", "cuda"), help="default: cuda if there is a GPU"
+        "--device",
+        choices=("cpu", "cuda"),
+        help="where to compute (default: cuda if there is a GPU)",
     )
     _add_arguments(command, own)
 

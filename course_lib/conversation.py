@@ -69,7 +69,7 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
 
 
 def sampler(seed: int = 0, **options: Any) -> Draw:
-    """Return a function that draws the next token, given options for ``sample_tokens``.
+    """Return a function that draws the next token with these options for ``sample_tokens``.
 
     Raises ValueError if an option is out of range.
     """
@@ -101,7 +101,7 @@ def write(
 
 
 def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
-    """Yield the text of tokens, except special ones, as soon as its characters are complete."""
+    """Yield the text of tokens, without special ones, as each character is completed."""
     stream = DecodeStream(skip_special_tokens=True)
     for token in tokens:
         if text := stream.step(tokenizer, token):
@@ -111,7 +111,7 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
 def continue_text(
     model: GPT | ModernDecoder, tokenizer: Tokenizer, prompt: str, tokens: int, draw: Draw
 ) -> Iterator[str]:
-    """Yield a prompt, and then, piece by piece, the continuation by a model of ``load_writer``.
+    """Yield a prompt, and then, piece by piece, its continuation by a ``load_writer`` model.
 
     Raises ValueError if the prompt is empty or too long.
     """
@@ -164,7 +164,7 @@ class Conversation:
         """Yield the answer to a question piece by piece, given the conversation up to now.
 
         If the caller stops early, the conversation keeps the part that was yielded. If the question
-        does not fit into the conversation, it begins a new one.
+        no longer fits, a new conversation begins.
         Raises ValueError if the question alone is too long for the model.
         """
         self.notes.clear()
@@ -175,12 +175,12 @@ class Conversation:
             ids = self._encoded(messages)
             if len(ids) >= self.room:
                 raise ValueError(
-                    f"the question has {len(ids):,} tokens, but a conversation can have at most "
-                    f"{self.room:,}; ask a shorter question"
+                    f"the question takes {len(ids):,} tokens and leaves no room for an answer in a "
+                    f"conversation of {self.room:,}; ask a shorter question"
                 )
             self.notes.append(
-                "this answer begins a new conversation, because the earlier one, with the "
-                f"question, exceeds the limit of {self.room:,} tokens"
+                "this answer begins a new conversation, because the question did not fit in the "
+                f"earlier one, which can have {self.room:,} tokens"
             )
         read = min(cache.length for cache in self.engine.caches)  # all of them, after a Ctrl-C
         known = len(os.path.commonprefix([self.ids[:read], ids[:-1]]))  # it takes lists, too
@@ -206,9 +206,9 @@ class Conversation:
             self.ids.append(token)
             yield token
         if len(self.ids) > self.room:
-            self.notes.append(f"cut, because a conversation can have at most {self.room:,} tokens")
+            self.notes.append(f"cut off: a conversation can have at most {self.room:,} tokens")
         elif len(self.ids) == start + self.tokens:
-            self.notes.append(f"cut at {self.tokens:,} tokens; --tokens N allows more")
+            self.notes.append(f"cut off at {self.tokens:,} tokens; --tokens N allows more")
 
 
 def render(template: ChatTemplate, messages: Sequence[Message]) -> str:

@@ -34,8 +34,8 @@ def use_command(options: argparse.Namespace) -> int:
             model, tokenizer = load_writer(path)
             if not special_ids(tokenizer):
                 note(
-                    f"the tokenizer of {path} marks no token as special, so no end token can end "
-                    f"the text before it has {options.tokens:,} new tokens (--tokens)"
+                    f"the tokenizer of {path} has no special tokens, so the text ends only after "
+                    f"{options.tokens:,} new tokens (--tokens)"
                 )
             parts = continue_text(model, tokenizer, options.prompt or "", options.tokens, draw)
             print_parts(parts)
@@ -53,7 +53,7 @@ def use_command(options: argparse.Namespace) -> int:
     elif options.text:
         print_parts(use(" ".join(" ".join(options.text).split())))
     else:
-        invitation = "Type some text to translate it. An empty line ends the program."
+        invitation = "Type some text to translate. An empty line ends the program."
         return for_each_line("translate", invitation, use)
     return 0
 
@@ -89,16 +89,15 @@ def chat_command(options: argparse.Namespace) -> int:
     if conversation.end_id is None:
         other = "at another special token or " if conversation.ends else ""
         note(
-            f"{path} names no end token that its tokenizer knows, so an answer ends only {other}"
-            f"after {options.tokens:,} tokens (--tokens); tokenizer_config.json can name one as "
-            "eos_token"
+            f"{path} has no usable end token (eos_token), so an answer ends only {other}after "
+            f"{options.tokens:,} tokens (--tokens)"
         )
     invitation = "Ask a question. Ctrl-C ends an answer, and an empty line ends the chat."
     return for_each_line("chat", invitation, conversation.answer, conversation.notes)
 
 
 def note(sentence: str) -> None:
-    """Print what a user should know to stderr, so that stdout contains only the model's text."""
+    """Print a note to stderr, so that stdout contains only the model's text."""
     print(f"({sentence})", file=sys.stderr, flush=True)
 
 
@@ -111,7 +110,7 @@ def for_each_line(
     """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
     ``use`` returns the parts of an output line, and may add to ``notes`` what to print after it.
-    An empty or failing line prints an empty line.
+    An empty or failing line gives an empty one.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0
@@ -154,7 +153,7 @@ def download_command(options: argparse.Namespace) -> int:
     folder = options.folder or data_folder()
     if options.name == "multi30k":
         command = as_typed("train", "--task", "multi30k", "--data", str(folder))
-        print(f"Multi30k is in {download_multi30k(folder)}; now: {command}")
+        print(f"Multi30k is in {download_multi30k(folder)}. Next: {command}")
         return 0
     model = MODELS[options.name]
     tell(f"Downloading {options.name} ({model.megabytes} MB) to {folder}")

@@ -139,4 +139,4 @@ def test_a_download_says_where_the_files_are_and_what_comes_next(monkeypatch, tm
     monkeypatch.setattr(model_commands, "download_multi30k", lambda folder: folder / "multi30k")
     assert main(["download", "multi30k", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert f"in {tmp_path / 'multi30k'};" in out and out.endswith(f"--data {tmp_path}\n")
+    assert f"in {tmp_path / 'multi30k'}. Next: " in out and out.endswith(f"--data {tmp_path}\n")

@@ -111,7 +111,7 @@ def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
     talk = Conversation(folder, script(folder, 200 * "x"))
     asked = talk.tokenizer.encode(render(talk.template, [{"role": "user", "content": "Hi"}])).ids
     assert len(list(talk.answer("Hi"))) == 81 - len(asked) and talk.engine.length == 80
-    assert talk.notes == ["cut, because a conversation can have at most 80 tokens"]
+    assert talk.notes == ["cut off: a conversation can have at most 80 tokens"]
     with pytest.raises(ValueError, match="question has 1\\d\\d tokens.* at most 80; ask a shorter"):
         list(talk.answer(100 * "x"))
     assert not talk.notes and len(talk.messages) == 2
@@ -127,7 +127,7 @@ def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
 
 @pytest.mark.parametrize(
     ("text", "notes"),
-    [("long text", ["cut at 4 tokens; --tokens N allows more"]), (f"sho{END}", [])],
+    [("long text", ["cut off at 4 tokens; --tokens N allows more"]), (f"sho{END}", [])],
 )
 def test_an_answer_that_is_cut_says_so(folder, monkeypatch, capsys, text, notes):
     monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, text))
@@ -153,7 +153,7 @@ def change_tokenizer(source, folder, special, eos_token):
     ("special", "eos_token", "out", "said"),
     [
         (False, None, f"yes{END}n", "so an answer ends only after 5 tokens (--tokens)"),
-        (False, "</s>", f"yes{END}n", "names no end token that its tokenizer knows"),
+        (False, "</s>", f"yes{END}n", "has no usable end token"),
         (True, None, "yes", "ends only at another special token or after 5 tokens (--tokens)"),
         (False, END, "yes", None),
     ],
@@ -176,7 +176,7 @@ def test_a_text_without_an_end_token_is_announced(folder, tmp_path, capsys, spec
     change_tokenizer(folder, tmp_path, special, END)
     words = ["sample", "--weights", str(tmp_path), "--prompt", "Once", "--tokens", "5"]
     assert cli.main(words) == 0
-    assert ("marks no token as special" in capsys.readouterr().err) == (not special)
+    assert ("has no special tokens" in capsys.readouterr().err) == (not special)
 
 
 @pytest.mark.parametrize("command", ["chat", "sample"])
@@ -233,7 +233,7 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     assert cli.main(["chat", "--weights", str(folder)]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("Ask a question.") and "> yes\n> n\n> xxx" in out
-    assert err.count("(cut, because") == err.count("(this answer begins a new conversation") == 1
+    assert err.count("(cut off: ") == err.count("(this answer begins a new conversation") == 1
     assert out.endswith("x\n> fine\n> ")
 
 
