@@ -77,7 +77,7 @@ function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers
   const [, query, key] = PLACES[state.chosen[0]];
   return [
     text(0, 14, isCurrent ? verdict : "There is no new translation yet", "title"),
-    isCurrent && drawLetters(written, german),
+    isCurrent && drawLetters(cut(written, 68), german), // of which two lines have room
     text(0, 152, `${nameOf(state.chosen).replace("h", "H")} (${stateOf(state)})`, "title"),
     at.words(queries.map(short), keys.map(short)),
     map,
@@ -131,19 +131,19 @@ const SWITCHES = {
     return { chosen: HEADS[GRID.place(GRID.move(GRID.cells[place], step))] };
   },
   press: (state) => toggle(state, state.chosen),
-  valueText: (state) => `${nameOf(state.chosen)}, which is ${stateOf(state)}`,
+  valueText: (state, { weights, queries, keys }) => {
+    const favorite = (row) => keys[row.indexOf(Math.max(...row))];
+    const looks = weights.map((row, t) => `from “${queries[t]}” to “${favorite(row)}”`);
+    return `${nameOf(state.chosen)} (${stateOf(state)}); largest weights: ${looks.join(", ")}`;
+  },
 };
 
 function describe(state, { text: written, german, right, isCurrent, ...numbers }) {
   if (!isCurrent) return waiting;
-  const { weights, queries, keys } = numbers;
-  const favorite = (row) => keys[row.indexOf(Math.max(...row))];
-  const looks = weights.map((row, t) => `from “${queries[t]}” to “${favorite(row)}”`);
   return [
     `${grouped(numbers.number)} becomes ${written ? `“${written}”` : "nothing"},`,
     right ? "which is right." : `which is wrong: it should be “${german}”.`,
-    `The large map shows ${SWITCHES.valueText(state)}.`,
-    `The largest weights go ${looks.join(", ")}.`,
+    `The large map shows ${nameOf(state.chosen)}, which is ${stateOf(state)}.`,
   ];
 }
 

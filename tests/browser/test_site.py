@@ -135,9 +135,9 @@ def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name
         page.keyboard.press("ArrowDown")
         assert explorer.inner_html() != before
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    explorer.locator("svg").first.evaluate("picture => picture.scrollIntoView()")
-    said = explorer.locator(".said").bounding_box()
-    assert said["y"] + said["height"] <= 800, "on a phone, the sentence is below the screen"
+        explorer.locator("svg").first.evaluate("picture => picture.scrollIntoView()")
+        said = explorer.locator(".said").bounding_box()
+        assert said["y"] + said["height"] <= 800, "the sentence is not in view beside the picture"
 
 
 def test_the_first_picture_of_the_heads_is_by_the_translator_that_the_site_has(site):
