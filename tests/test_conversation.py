@@ -112,7 +112,7 @@ def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
     asked = talk.tokenizer.encode(render(talk.template, [{"role": "user", "content": "Hi"}])).ids
     assert len(list(talk.answer("Hi"))) == 81 - len(asked) and talk.engine.length == 80
     assert talk.notes == ["cut off: a conversation can have at most 80 tokens"]
-    with pytest.raises(ValueError, match="question has 1\\d\\d tokens.* at most 80; ask a shorter"):
+    with pytest.raises(ValueError, match="question takes 1\\d\\d tokens.* of 80; ask a shorter"):
         list(talk.answer(100 * "x"))
     assert not talk.notes and len(talk.messages) == 2
     talk.draw = script(folder, f"fine{END}so{END}")
