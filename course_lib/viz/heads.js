@@ -77,7 +77,7 @@ function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers
   const [, query, key] = PLACES[state.chosen[0]];
   return [
     text(0, 14, isCurrent ? verdict : "There is no new translation yet", "title"),
-    isCurrent && drawLetters(cut(written, 68), german), // of which two lines have room
+    isCurrent && drawLetters(cut(written, 68), german), // two lines of 34 letters
     text(0, 152, `${nameOf(state.chosen).replace("h", "H")} (${stateOf(state)})`, "title"),
     at.words(queries.map(short), keys.map(short)),
     map,

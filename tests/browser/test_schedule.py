@@ -42,8 +42,12 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
     lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
     lab.page.mouse.up()
     assert len({first, by_key, value()}) == 3
-    if kind is ScheduleExplorer:  # there is a button for every recorded warm-up
-        for run in recorded_runs():
-            warm_up = str(run["warmup_steps"])
-            cell.get_by_role("button", name=warm_up, exact=True).click()
-            assert value() == warm_up
+    if kind is ScheduleExplorer:  # there is a button for every recorded warm-up, and no other
+        runs = recorded_runs()
+        buttons = cell.get_by_role("group", name="a recorded warm-up").get_by_role("button")
+        assert buttons.all_inner_texts() == [str(run["warmup_steps"]) for run in runs]
+        for button, run in zip(buttons.all(), runs, strict=True):
+            button.click()
+            assert value() == button.inner_text()
+            steps = run["every"] * len(run["losses"][0])
+            assert f"after {steps} steps" in cell.locator(".said").inner_text()
