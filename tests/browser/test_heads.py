@@ -255,3 +255,13 @@ def test_the_browser_translates_quickly(page: Page, capsys):
     with capsys.disabled():
         print(f"\n{np.median(times):.0f} ms from a key to the translation in the browser")
     assert np.median(times) < 2 * SLOW
+
+
+def test_a_long_wrong_translation_leaves_the_title_of_the_map_free(browser):
+    with served() as address:
+        page = open_explorer(browser, address, HeadsExplorer(off=HEADS))
+        letters = page.locator("svg .mono").evaluate_all(
+            "all => all.map(each => each.y.baseVal[0].value)"
+        )
+        assert len(letters) > 68 and max(letters) < 140  # the title is at 152
+        page.close()
