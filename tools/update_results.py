@@ -33,7 +33,7 @@ REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
 TRAINING = {  # in each table: the record's name of a row, and the page's
-    "like for like": "like for like: dropout wherever `torch.nn` has it",
+    "like for like": "the same dropout as `torch.nn`",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
     "loss in chunks": "plus the loss in chunks",
     "bfloat16": "plus bfloat16 for the operations that a quick test finds to be faster in it",
@@ -178,9 +178,9 @@ def training_notes() -> str:
     ]
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
-        f"Like for like, our small and base models keep {saved[0]} times as many activations as "
-        f"torch's; with the paper's dropout, {saved[1]} times. On sentences of mixed length, the "
-        f"small model trains on {with_range(mixed['ratio'], 1)} times as many real tokens per "
+        f"With the same dropout, our small and base models keep {saved[0]} times as many "
+        f"activations as torch's; with the paper's, {saved[1]} times. On sentences of mixed length, "
+        f"the small model trains on {with_range(mixed['ratio'], 1)} times as many real tokens per "
         "second as `torch.nn.Transformer` in the usual loop over random padded batches."
     )
 

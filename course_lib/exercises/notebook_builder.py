@@ -197,7 +197,7 @@ def answer_in(cell: Cell) -> str:
 
 
 def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None = None) -> Cell:
-    """Make a cell without outputs; of the metadata, only tags are kept."""
+    """Make a cell without outputs, and keep only the tags from the metadata."""
     tags = (metadata or {}).get("tags")
     cell = {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}}
     code: Cell = {"outputs": [], "execution_count": None} if kind == "code" else {}

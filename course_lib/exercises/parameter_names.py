@@ -105,7 +105,7 @@ def _by_name(ours: Mapping[str, Shapes], courses: Mapping[str, Shapes]) -> dict[
 def _left(
     ours: Mapping[str, Shapes], courses: Mapping[str, Shapes], decided: Mapping[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield, for each shape, the layers on both sides that names do not match, in order."""
+    """For each shape, yield the layers on both sides that no name matches, in order."""
     rest = [layer for layer in courses if layer not in decided.values()]
     while rest:
         same = [layer for layer in rest if _fits(courses[layer], courses[rest[0]])]

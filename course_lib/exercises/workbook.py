@@ -107,7 +107,7 @@ def copy_chapters(folder: Path) -> Path:
 def _check_folder(folder: Path) -> None:
     """Raise ValueError if the chapters cannot be written to a folder."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; name a folder")
+        raise ValueError(f"{folder} is a file; give the path of a folder")
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
         raise ValueError(f"{folder} contains the course itself; choose another folder")
 

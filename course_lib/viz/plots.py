@@ -64,7 +64,7 @@ def picture_output(
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Store a picture as HTML, PNG and plain text.
 
-    JupyterLab shows the HTML, because it shows a PNG without alt text. GitHub removes pictures from
+    The HTML is for JupyterLab, which shows a PNG without its alt text. GitHub removes pictures from
     HTML, so a chapter is saved without the HTML. The PNG has at most 256 colors, which makes it
     a third as large.
 
