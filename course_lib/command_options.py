@@ -213,7 +213,7 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
         help="corpora (default: COURSE_DATA, or the course's own data folder)",
     )
     command.add_argument(
-        "--out", type=path_of, metavar="DIR", help="folder of the run, if it is not the default one"
+        "--out", type=path_of, metavar="DIR", help="folder for the run, if not the default"
     )
     threads = f"number of CPU threads (default: {chosen.threads or 'all'})"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)

@@ -101,7 +101,7 @@ def write(
 
 
 def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
-    """Yield the text of tokens, without special ones, as each character is completed."""
+    """Yield the tokens' text as soon as each character is complete, without special tokens."""
     stream = DecodeStream(skip_special_tokens=True)
     for token in tokens:
         if text := stream.step(tokenizer, token):

@@ -36,7 +36,7 @@ TRAINING = {  # in each table: the record's name of a row, and the page's
     "like for like": "the same dropout as `torch.nn`",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
     "loss in chunks": "plus the loss in chunks",
-    "bfloat16": "plus bfloat16 for the operations that a quick test finds to be faster in it",
+    "bfloat16": "plus bfloat16 for the operations that a quick test finds faster that way",
     "dropout as the paper, compiled": "the second row, with `torch.compile`",
 }
 ATTENTION = {
@@ -179,9 +179,9 @@ def training_notes() -> str:
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
         f"With the same dropout, our small and base models keep {saved[0]} times as many "
-        f"activations as torch's; with the paper's, {saved[1]} times. On sentences of mixed length, "
-        f"the small model trains on {with_range(mixed['ratio'], 1)} times as many real tokens per "
-        "second as `torch.nn.Transformer` in the usual loop over random padded batches."
+        f"activations as torch's; with the paper's, {saved[1]} times. On sentences of mixed "
+        f"length, the small model trains on {with_range(mixed['ratio'], 1)} times as many real "
+        "tokens per second as `torch.nn.Transformer` in the usual loop over random padded batches."
     )
 
 

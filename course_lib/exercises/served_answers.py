@@ -38,9 +38,9 @@ def serve(
 ) -> Callable[..., Any]:
     """Let an answer that passed the core take the place of the course's definition.
 
-    A call runs the course's own definition, and prints a line about it, if it uses an option of a
-    stage that the answer ``missed``, or if the answer raises an error or returns nan. All other
-    calls run the answer, which we store as the attribute ``served``. A served module has the
+    If a call uses an option of a stage that the answer ``missed``, or if the answer raises an error
+    or returns nan, the call runs the course's own definition and prints a line that says so. All
+    other calls run the answer, which we store as the attribute ``served``. A served module has the
     course's parts, attributes, names and initialization, and shares its parameters with the answer.
     """
     fitted = adapt(answer, definition, order)

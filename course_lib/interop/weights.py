@@ -20,9 +20,9 @@ from course_lib.data.user_folders import data_folder
 class PublishedModel:
     """Describe a published model: where it is, its license, and its files.
 
-    It is on the hub, in one commit of a repository, or in a package on the Python Package Index, as
-    a file of weights or a zip file. ``files`` maps each file's name to its sha256, or to null if we
-    do not know it and trust the first download.
+    It is either on the hub (in one commit of a repository) or on the Python Package Index (in a
+    package, as a weights file or a zip file). ``files`` maps each file's name to its sha256, or to
+    null if we do not know it and trust the first download.
     """
 
     repository: str = ""

@@ -26,7 +26,7 @@ def cut(written: str) -> Tokens:
 
 
 def shown(tokens: Tokens) -> str:
-    """Format tokens like Python, but without quotes."""
+    """Format tokens the way Python does, but without quotes."""
     return "·".join(repr(token)[2:-1].replace(" ", "␣") for token in tokens)
 
 
