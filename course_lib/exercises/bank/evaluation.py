@@ -46,7 +46,7 @@ EXERCISES = (
             ),
         },
         hints=(
-            "First build a mask of the targets that are real tokens.",
+            "First build a mask that is True where the target is a real token.",
             "`argmax(dim=-1)` gives the predicted token at every position. Count the positions "
             "where the prediction is correct *and* the target is real, and divide by the number "
             "of real targets.",
@@ -65,8 +65,7 @@ RATIO = "right.sum().item() / real.sum().item()"
 
 MISTAKES = (
     accuracy(
-        "padding_counted: padding is counted, both in the number of correct tokens and in the "
-        "total",
+        "padding_counted: padding is counted, both among the correct tokens and in the total",
         (f"({GUESS}) & real", GUESS),
         (RATIO, "right.float().mean().item()"),
         seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",

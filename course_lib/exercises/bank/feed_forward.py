@@ -35,7 +35,7 @@ def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     other = x.clone()
     other[:, 1] += 1
     gap = (layer(other) - layer(x.clone())).abs().amax(dim=(0, 2))
-    return {"a change at position 1 affects": str((gap > 1e-5).nonzero().flatten().tolist())}
+    return {"positions that change with position 1": str((gap > 1e-5).nonzero().flatten().tolist())}
 
 
 @as_trial(
@@ -70,7 +70,7 @@ EXERCISES = (
         },
         hints=(
             "Build four parts: a layer that projects up to d_ff, the activation, dropout, and a "
-            "layer that projects back. Which two sizes does each `nn.Linear` connect?",
+            "layer that projects back. What are the input and output sizes of each `nn.Linear`?",
             "`ACTIVATIONS[activation]` is a class, so call it to create the activation. "
             "`nn.Linear` works on the last axis of any tensor, so you do not have to transpose or "
             "reshape anything.",
@@ -135,8 +135,8 @@ MISTAKES = (
         seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
     ),
     layer(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout is called without training=self.training, so it is also "
+        "active in eval mode",
         (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
         seen="pytorch/pytorch #26338; rixwew/pytorch-fm #21",
     ),
@@ -167,7 +167,7 @@ MISTAKES = (
         (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
     ),
     layer(
-        "residual_inside: x is added here, but the residual connection belongs to AddNorm",
+        "residual_inside: x is added to the output here, although AddNorm does that later",
         (BACK, "x + self.linear2(self.dropout(features))"),
         seen="NVlabs/Forecasting-Model-Search #6",
     ),

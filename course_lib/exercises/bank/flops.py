@@ -140,7 +140,7 @@ MISTAKES = (
 
 
 def attention_in_one_formula(d_model, num_heads, tgt_len, src_len, *, d_k=None, d_v=None):
-    """Compute the count with the common factors of the six products factored out."""
+    """Compute the count with all common factors pulled out of the sum."""
     equal = d_model // num_heads
     width = (equal if d_k is None else d_k) + (equal if d_v is None else d_v)
     return 2 * num_heads * width * (d_model * (tgt_len + src_len) + tgt_len * src_len)

@@ -36,7 +36,7 @@ X = normal("fused x", B, T, D_MODEL)
 OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
 TORCH_ATTENTION = {
     F.multi_head_attention_forward: "Your code calls torch's own attention layer. Write the layer "
-    "yourself. You may call the fused kernel F.scaled_dot_product_attention in it."
+    "yourself. Inside it, you may call the fused kernel F.scaled_dot_product_attention."
 }
 LAYERS = "Register two nn.Linear layers with biases: w_qkv, from d_model to 3 · d_model, and w_o."
 EVEN = normal("even", 4, 4, 16)
@@ -129,7 +129,7 @@ EXERCISES = (
             "`self.w_qkv(x)` has 3 · d_model columns. Split them into queries, keys and values "
             "first, and then into heads. Which two axes do you have to swap after that?",
             "`unflatten(-1, (3, num_heads, -1))` splits the columns, and `permute(2, 0, 3, 1, 4)` "
-            "turns (B, T, 3, H, d_k) into (3, B, H, T, d_k). `join_heads` joins the heads again.",
+            "turns (B, T, 3, H, d_k) into (3, B, H, T, d_k). Use `join_heads` at the end.",
             "Call `F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
             "dropout_p is `self.dropout if self.training else 0.0`.",
         ),
@@ -224,7 +224,7 @@ MISTAKES = (
         (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
     ),
     attention(
-        "heads_joined_without_transpose: the heads are joined by view or reshape without a "
+        "heads_joined_without_transpose: the heads are joined with view or reshape but without a "
         "transpose, which mixes the tokens",
         (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
         seen="ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
@@ -302,8 +302,8 @@ MISTAKES = (
         seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
     ),
     model(
-        "targets_shifted_twice: the targets are shifted once more, although they are already the "
-        "next tokens",
+        "targets_shifted_twice: the targets are shifted a second time, although they are already "
+        "the next tokens",
         (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
         seen="huggingface/transformers #47394, huggingface/transformers #37830",
     ),

@@ -27,8 +27,8 @@ SIZES = dict(
     num_decoder_layers=2, d_ff=7, max_len=ROOM, tie_embeddings="none", pad_id=PAD, d_k=5, d_v=4,
 )  # fmt: skip
 LOGITS = (
-    "`step` must return the same logits as `model.decode`, and `all_positions` asks for "
-    "those of every new position."
+    "`step` must return the same logits as `model.decode`: for the last position or, with "
+    "`all_positions`, for every new position."
 )
 TRUNCATED = "`truncate(length)` forgets all tokens after the first `length`."
 SOURCE = "Each row reads its own source. With `sources`, new source i is old source `sources[i]`."
@@ -217,11 +217,12 @@ EXERCISES = (
             "truncate": (truncated,),
         },
         hints=(
-            "The first call of `append` creates the two tensors, with room for `max_len` tokens. "
+            "The first call to `append` creates the two tensors, with room for `max_len` tokens. "
             "Every call writes the new keys and values after the first `length` tokens.",
             "Write `self.keys[:, :, start : self.length] = keys`, do the same with the values, and "
             "return both up to `length`.",
-            "In `reorder`, `self.keys[rows]` picks rows in a new order. Reorder the values, too.",
+            "In `reorder`, `self.keys[rows]` selects the rows in their new order. Reorder the "
+            "values in the same way.",
         ),
         extras={"room": (preallocated,), "errors": (rejected_by_the_cache,)},
         methods=("append", "reorder"),
@@ -399,7 +400,7 @@ DECODING = (
         ("super().reorder(rows)", "pass"),
     ),
     engine(
-        "gradients_recorded: `torch.no_grad` is missing, so every step keeps a graph for a "
+        "gradients_recorded: `torch.no_grad` is missing, so every step records a graph for a "
         "backward pass",
         ("@torch.no_grad()\n    def step", "def step"),
         seen="allenai/OLMo #164",
@@ -476,7 +477,7 @@ class EngineByHand(Engine):
         return logits if all_positions else logits[:, -1, :]
 
     def _attend(self, attention, y, keys, values, mask):
-        """Attend to these keys and values."""
+        """Attend to the given keys and values."""
         q = split_heads(attention.w_q(y), attention.num_heads)
         return attention.w_o(join_heads(F.scaled_dot_product_attention(q, keys, values, mask)))
 

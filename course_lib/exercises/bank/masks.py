@@ -58,8 +58,8 @@ EXERCISES = (
             ),
         },
         hints=(
-            "One comparison of the ids with `pad_id` handles all tokens of all sentences. Should "
-            "it be `==` or `!=` if True means *may look*?",
+            "A single comparison of the ids with `pad_id` handles all tokens of all sentences. "
+            "Should it be `==` or `!=` if True means *may look*?",
             "The result has the shape (B, S). The attention scores have the shape (B, H, T, S), "
             "and the mask must hide keys, which are on the last axis. Insert two axes of size 1 "
             "with `None` or `unsqueeze`.",
@@ -182,7 +182,7 @@ MISTAKES = (
 
 
 def padding_by_unsqueeze(ids: Tensor, pad_id: int) -> Tensor:
-    """Negate a comparison with the padding id."""
+    """Compare the ids with the padding id, and negate the result."""
     return ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)
 
 

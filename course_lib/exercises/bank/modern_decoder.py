@@ -61,7 +61,7 @@ ANGLES = 3 * normal("angles", T, D_K // 2)
 
 
 def rotation(label: str, *axes: int, angles: Tensor = ANGLES) -> Trial:
-    """Compare rotated vectors and their gradients, with any axes before the positions."""
+    """Compare rotated vectors and their gradients, with any leading axes."""
     x = normal("rotated", *axes, len(angles), 2 * angles.size(1))
     return function_trial(label, {"x": x, "angles": angles})
 
@@ -299,7 +299,7 @@ MISTAKES = (
     ),
     gated_mistake("relu_gate: the gate's activation is ReLU instead of SiLU", ("F.silu", "F.relu")),
     gated_mistake(
-        "no_activation: the gate has no activation, so two projections are multiplied",
+        "no_activation: the gate has no activation, so the layer multiplies two linear projections",
         (SILU, "self.gate(x)"),
     ),
     gated_mistake(
@@ -381,7 +381,7 @@ MISTAKES = (
         ("apply_rope(k, angles)", "k"),
     ),
     group_mistake(
-        "nothing_rotated: the angles are never used, so attention does not know the positions",
+        "nothing_rotated: the angles are never used, so the scores do not depend on the positions",
         ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
     ),
     group_mistake(

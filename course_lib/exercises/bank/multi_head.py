@@ -146,8 +146,8 @@ EXERCISES = (
             "Before `w_o`, undo the split with `join_heads`, which swaps heads and tokens back "
             "and merges the last two axes.",
             "With `need_weights`, call `scaled_dot_product_attention` from chapter 01, which "
-            "returns the heads' outputs and the weights. Otherwise call `attention_output` with "
-            "the same arguments, which returns only the outputs. `dropout_p` is 0 unless "
+            "returns the heads' outputs and the weights. Otherwise call `attention_output`, which "
+            "takes the same arguments and returns only the outputs. `dropout_p` is 0 unless "
             "`self.training`.",
         ),
         shortcuts=dict.fromkeys(

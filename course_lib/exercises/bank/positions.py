@@ -159,7 +159,7 @@ BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
 MISTAKES = (
     table_mistake(
         "exponent_unpaired: the cosine of a pair uses the exponent of its own column instead of "
-        "its sine's, so every column has a different frequency",
+        "the sine's, so every column has a different frequency",
         (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
         seen="maxjcohen/transformer #62",
@@ -233,8 +233,8 @@ MISTAKES = (
         "base_1000: the base of the frequencies is 1,000 instead of 10,000", ("10000 **", "1000 **")
     ),
     encoding(
-        "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of to "
-        "their length",
+        "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of the "
+        "sentence length",
         (PLACED, "self.encoding[: x.size(0)]"),
         seen="tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
     ),
@@ -255,8 +255,8 @@ MISTAKES = (
         seen="thuanz123/enhancing-transformers #11",
     ),
     encoding(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout is called without training=self.training, so it is also "
+        "active in eval mode",
         (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),

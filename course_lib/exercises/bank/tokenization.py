@@ -63,7 +63,7 @@ def as_a_key(candidate: Callable[[Tokens, Pair], Tokens]) -> dict[str, str]:
 
 
 def learned(label: str, text: str, num_merges: int, says: str, **options: bool) -> Trial:
-    """Compare the merges that are learned from a text."""
+    """Compare the merges learned from a text."""
 
     @as_trial(label, says, "equality")
     def measure(candidate: Callable[..., list[Pair]]) -> dict[str, str | int]:
@@ -159,8 +159,8 @@ EXERCISES = (
                 learned(
                     "the four words of the chapter",
                     *(TEXT, 8),
-                    "If several pairs are equally frequent, choose the one whose left token has "
-                    "the smallest id, and then the one whose right token does.",
+                    "Among equally frequent pairs, choose the smallest id of the left token, and "
+                    "then the smallest id of the right token.",
                 ),
             ),
             "spaces": (
@@ -311,12 +311,12 @@ MISTAKES = (
         ("return tuple(merged)", "return tuple(merged[::-1])"),
     ),
     merging(
-        "last_token_lost: the loop ends one position early, and the last token is lost",
+        "last_token_lost: the loop ends one position early, so the last token is lost",
         ("while position < len(tokens):", "while position < len(tokens) - 1:"),
     ),
     merging(
-        "text_replaced: the tokens are joined with spaces and replaced as text, so the merge *e + "
-        "s* turns *the·s* into *thes*",
+        "text_replaced: the tokens are joined with spaces and the pair is replaced as text, so "
+        "the merge *e + s* turns *the·s* into *thes*",
         (
             "merged = []",
             'joined = b" ".join(tokens).replace(b" ".join(pair), b"".join(pair))\n'
@@ -328,7 +328,7 @@ MISTAKES = (
         ("== pair", "in (pair, pair[::-1])"),
     ),
     merging(
-        "list_returned: a list is returned, but the tokens of a word are the key of a dictionary",
+        "list_returned: a list is returned, but the tokens of a word serve as a dictionary key",
         ("return tuple(merged)", "return merged"),
     ),
     training(
@@ -343,7 +343,7 @@ MISTAKES = (
     ),
     training(
         "ties_by_alphabet: among equally frequent pairs, the alphabetically first one is merged, "
-        "although the ids of new tokens come after all bytes",
+        "although all new tokens have larger ids than the bytes",
         (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
     ),
     training(
@@ -415,7 +415,7 @@ MISTAKES = (
         ("        if not fitting:\n            return tokens\n", ""),
     ),
     applying(
-        "unknown_pair: the rank of a pair that is not a merge is looked up",
+        "unknown_pair: the code looks up the rank of a pair that is not a merge",
         (" if pair in ranks]", "]"),
     ),
 )

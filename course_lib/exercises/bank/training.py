@@ -394,8 +394,8 @@ LOSSES = (
         seen="OpenNMT/OpenNMT #570, Thijsvanede/DeepCASE #8",
     ),
     loss_mistake(
-        "pad_zero_taken_for_none: pad_id=0 is treated like no pad_id (`if pad_id` is false for 0, "
-        "so test `is None`)",
+        "pad_zero_taken_for_none: pad_id=0 is treated like a missing pad_id (`if pad_id` is false "
+        "for 0, so test `is None`)",
         ("if pad_id is None:", "if not pad_id:"),
         seen="huggingface/transformers #47286, huggingface/transformers #25625",
     ),

@@ -47,10 +47,9 @@ TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
 FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, because it may have no gradient
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
 SPREAD = "√d_model times the standard deviation of"
-LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
 LATER = "A later token must not affect the logits of earlier ones in either mode."
 PADDED = "A sentence must get the same logits alone and in a batch, with any amount of padding."
-DROPPED = "Apply dropout to the sums of vectors and positions, and to all sub-layer outputs."
+DROPPED = "Apply dropout to the sums of embeddings and positions, and to all sub-layer outputs."
 TIED = (
     "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which "
     "has no bias. With tie_embeddings='all', both embeddings and the output share one matrix. "
@@ -78,7 +77,7 @@ def shows(
 
 
 def halves(model: Any) -> dict[str, Tensor]:
-    """Encode a source, and decode a target with a memory that does not come from it."""
+    """Encode a source, and decode a target with an unrelated memory."""
     return {
         "encode(src)": model.encode(SRC),
         "decode(tgt, memory, src)": model.decode(TGT, normal("memory", *SRC.shape, D_MODEL), SRC),
@@ -110,7 +109,9 @@ def start(candidate: Callable) -> dict[str, float]:
         f"{SPREAD} src_embedding": loudness(apart.src_embedding.weight),
         f"{SPREAD} tgt_embedding": loudness(apart.tgt_embedding.weight),
         f"{SPREAD} the shared matrix": loudness(tied.output.weight),
-        f"{LARGEST} output": glorot_ratio(apart.output.weight),
+        "largest entry of output, divided by Glorot and Bengio's bound": glorot_ratio(
+            apart.output.weight
+        ),
     }
 
 
@@ -322,8 +323,7 @@ PARTS = (
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
-        "output_not_tied: the output layer does not share the embedding's matrix, but only starts "
-        "with a copy of it",
+        "output_not_tied: the output layer has its own matrix instead of sharing the embedding's",
         ('c.tie_embeddings != "none"', "False"),
     ),
     model("output_bias: the output layer has a bias", (", bias=False", "")),
@@ -334,8 +334,8 @@ PARTS = (
         seen="pytorch/translate #220",
     ),
     model(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout is called without training=self.training, so it is also "
+        "active in eval mode",
         (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
         seen="pytorch/pytorch #26338",
     ),
@@ -381,7 +381,7 @@ class ModelInSmallSteps(nn.Module):
         return self.positions(table(ids).mul(self.config.d_model**0.5))
 
     def words(self, ids: Tensor) -> Tensor:
-        """Return True for real tokens."""
+        """Return the padding mask, which is True for real tokens."""
         return (ids != self.config.pad_id).unsqueeze(1).unsqueeze(2)
 
     def encode(self, src):
