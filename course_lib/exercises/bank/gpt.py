@@ -296,8 +296,8 @@ MISTAKES = (
         seen="vllm-project/speculators #313",
     ),
     model(
-        "last_position_only: without targets, only the last position gets logits, but later cells "
-        "need them at every position",
+        "last_position_only: only the last position gets logits if there are no targets, but "
+        "later cells need logits at every position",
         (NORMED, f"{NORMED}\n        logits = logits if targets is not None else logits[:, -1:]"),
         seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
     ),

@@ -266,7 +266,7 @@ MISTAKES = (
         ("pairs[pair]", "pairs[tuple(sorted(pair))]"),
     ),
     counting(
-        "overlaps_left_out: in *a·a·a*, the pair *a*, *a* counts once, as it does in "
+        "overlaps_left_out: the pair *a*, *a* counts only once in *a·a·a*, as it does in "
         "SentencePiece, but here and in the `tokenizers` library it counts twice",
         (
             "for pair in pairwise(tokens):\n",
@@ -332,18 +332,18 @@ MISTAKES = (
         ("return tuple(merged)", "return merged"),
     ),
     training(
-        "ties_first_seen: among equally frequent pairs, the one that was counted first is merged, "
-        "so the order of the text matters",
+        "ties_first_seen: the pair that was counted first wins a tie, so the order of the text "
+        "matters",
         (BEST, "max(pairs, key=lambda pair: pairs[pair])"),
         seen="karpathy/minbpe #90",
     ),
     training(
-        "ties_largest: among equally frequent pairs, the one with the largest ids is merged",
+        "ties_largest: the pair with the largest ids wins a tie",
         (BEST, "max(pairs, key=lambda pair: (pairs[pair], ids[pair[0]], ids[pair[1]]))"),
     ),
     training(
-        "ties_by_alphabet: among equally frequent pairs, the alphabetically first one is merged, "
-        "although all new tokens have larger ids than the bytes",
+        "ties_by_alphabet: the alphabetically first pair wins a tie, although all new tokens have "
+        "larger ids than the bytes",
         (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
     ),
     training(

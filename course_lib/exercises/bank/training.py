@@ -428,8 +428,8 @@ def corrected(old: str, new: str) -> tuple[tuple[str, str], ...]:
 
 ADAM_MISTAKES = (
     adam(
-        "correction_missing: neither moment is corrected, so the first updates are wrong, because "
-        "both averages start at zero",
+        "correction_missing: neither moment is corrected for its start at zero, so the first "
+        "updates are wrong",
         (M_HAT, "m"),
         (V_HAT, "v"),
     ),
@@ -590,7 +590,7 @@ ONE_STEP = (
     ),
     step(
         "zero_grad_for_every_loss: zero_grad is called for every loss, so only the gradients of "
-        "the last one remain",
+        "the last loss remain",
         (ZERO, ""),
         (BACK, f"    {ZERO}{BACK}"),
     ),
@@ -620,7 +620,7 @@ ONE_STEP = (
     ),
     step(
         "eval_mode: `model.eval()` is called, so dropout is off in training, but a training step "
-        "must not change the mode of the model",
+        "must not change the model's mode",
         (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
