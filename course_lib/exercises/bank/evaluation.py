@@ -9,13 +9,13 @@ from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.trial import B, T, Trial, as_trial, normal
 
 ACCURACY = (
-    "Divide the number of correct tokens by the number of real tokens in all rows, and leave "
-    "padding out of both."
+    "Divide the number of correct predictions by the number of real tokens. Count both over all "
+    "rows, and leave out padding."
 )
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
-    """Compare the accuracy; ``shape`` is that of the logits, and ``lengths`` counts real tokens."""
+    """Compare the accuracy for logits of this shape; ``lengths`` counts each row's real tokens."""
     logits = normal(label, *shape)
     best = logits.argmax(dim=-1)
     targets = torch.where(normal(label + "!", *shape[:2]) > 0, best, (best + 1) % shape[2])
@@ -46,10 +46,10 @@ EXERCISES = (
             ),
         },
         hints=(
-            "First build a mask of the targets that are real tokens.",
-            "`argmax(dim=-1)` predicts a token at every position. Count the positions where the "
-            "prediction is correct *and* the target is real, and divide by the number of real "
-            "targets.",
+            "First build a mask that is True where the target is a real token.",
+            "`argmax(dim=-1)` gives the predicted token at every position. Count the positions "
+            "where the prediction is correct *and* the target is real, and divide by the number "
+            "of real targets.",
         ),
         unnamed=("right.sum().item() /", "right.sum().item() ** 0.5 /"),
     ),
@@ -65,8 +65,7 @@ RATIO = "right.sum().item() / real.sum().item()"
 
 MISTAKES = (
     accuracy(
-        "padding_counted: padding is counted, both in the number of correct tokens and in the "
-        "total",
+        "padding_counted: padding is counted, both among the correct tokens and in the total",
         (f"({GUESS}) & real", GUESS),
         (RATIO, "right.float().mean().item()"),
         seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
@@ -78,7 +77,7 @@ MISTAKES = (
         seen="jsbaan/transformer-from-scratch #7",
     ),
     accuracy(
-        "mean_of_sentences: the accuracies of the sentences are averaged, so a token of a short "
+        "mean_of_sentences: the accuracy is averaged over the sentences, so a token in a short "
         "sentence counts more",
         (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
         seen="tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",

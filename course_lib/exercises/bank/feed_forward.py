@@ -35,7 +35,7 @@ def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     other = x.clone()
     other[:, 1] += 1
     gap = (layer(other) - layer(x.clone())).abs().amax(dim=(0, 2))
-    return {"a change at position 1 affects": str((gap > 1e-5).nonzero().flatten().tolist())}
+    return {"positions that change with position 1": str((gap > 1e-5).nonzero().flatten().tolist())}
 
 
 @as_trial(
@@ -66,12 +66,12 @@ EXERCISES = (
                 module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
                 module_trial("a single vector", SIZES, {"x": X[0, 0]}),
             ),
-            "every position alone": (affected_positions,),
+            "position-wise": (affected_positions,),
         },
         hints=(
             "Build four parts: a layer that projects up to d_ff, the activation, dropout, and a "
-            "layer that projects back. Which two sizes does each `nn.Linear` connect?",
-            "`ACTIVATIONS[activation]` is a class, so call it to get the activation itself. "
+            "layer that projects back. What are the input and output sizes of each `nn.Linear`?",
+            "`ACTIVATIONS[activation]` is a class, so call it to create the activation. "
             "`nn.Linear` works on the last axis of any tensor, so you do not have to transpose or "
             "reshape anything.",
             "In `forward`, apply linear1, the activation, dropout and linear2, and nothing after "
@@ -102,8 +102,8 @@ BACK = "self.linear2(self.dropout(features))"
 
 MISTAKES = (
     layer(
-        "relu_missing: there is no activation between the layers, so both together are one linear "
-        "layer",
+        "relu_missing: there is no activation between the layers, so the two of them amount to a "
+        "single linear layer",
         (FEATURES, "self.linear1(x)"),
         seen="YujiaBao/ls #1",
     ),
@@ -135,8 +135,8 @@ MISTAKES = (
         seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
     ),
     layer(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout is called without training=self.training, so it is also "
+        "active in eval mode",
         (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
         seen="pytorch/pytorch #26338; rixwew/pytorch-fm #21",
     ),
@@ -157,8 +157,8 @@ MISTAKES = (
         seen="HorizonRobotics/alf #1299",
     ),
     layer(
-        "features_centred_over_tokens: the mean over the tokens is subtracted, so each output "
-        "depends on the other tokens",
+        "features_centred_over_tokens: the mean over all tokens is subtracted from the features, "
+        "so each output depends on the other tokens",
         (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
     ),
     layer(
@@ -167,7 +167,7 @@ MISTAKES = (
         (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
     ),
     layer(
-        "residual_inside: x is added here, but the residual connection belongs to AddNorm",
+        "residual_inside: x is added to the output here, although AddNorm does that later",
         (BACK, "x + self.linear2(self.dropout(features))"),
         seen="NVlabs/Forecasting-Model-Search #6",
     ),
@@ -184,7 +184,7 @@ MISTAKES = (
 
 
 class ByFunctions(nn.Module):
-    """Call torch's functions."""
+    """A feed-forward layer that calls functions from ``torch.nn.functional``."""
 
     def __init__(self, d_model, d_ff, dropout=0.0, activation="relu"):
         super().__init__()

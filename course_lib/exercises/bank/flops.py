@@ -11,16 +11,17 @@ D_MODEL = H * D_K
 SEVERAL = {
     "a source shorter than the target": (16, 4, 9, 2),
     "one head": (12, 1, 3, 4),
-    "one position of the target": (12, 2, 1, 30),
+    "a single target position": (12, 2, 1, 30),
     "the base model": (512, 8, 25, 25),
 }
 SIX_PRODUCTS = (
     "There are six matrix multiplications: four projections, the scores and the weighted average. "
-    "Each takes 2 · a · b · c operations, and the heads split `d_model`."
+    "The product of an (a, b) and a (b, c) matrix takes 2 · a · b · c operations, and the heads "
+    "split `d_model`."
 )
 
 
-@as_trial("T and S exchanged", "If you swap T and S, the count must stay the same.")
+@as_trial("T and S swapped", "If you swap T and S, the count must stay the same.")
 def exchanged(candidate: Callable) -> dict[str, bool]:
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
     return {"the count stays the same": counts[0] == counts[1]}
@@ -38,7 +39,7 @@ EXERCISES = (
         "flops",
         15,
         core={
-            "one attention": (
+            "one layer": (
                 counted("sizes that differ"),
                 exchanged,
                 calls("several sizes", SEVERAL, number, says=SIX_PRODUCTS),
@@ -47,11 +48,12 @@ EXERCISES = (
         hints=(
             "First write down the shapes of the six matrix multiplications of one head. Which of "
             "them have T rows, and which have S rows?",
-            "Queries `(T, d_model) @ (d_model, d_k)` and the output projection `(T, d_v) @ (d_v, "
-            "d_model)` depend on T, and keys and values on S. The scores `(T, d_k) @ (d_k, S)` and "
-            "the weighted average `(T, S) @ (S, d_v)` depend on both.",
-            "Add the six a · b · c, and multiply the sum by 2 and by `num_heads`. If `d_k` or "
-            "`d_v` is None, it is `head_width(d_model, num_heads)`.",
+            "The query projection `(T, d_model) @ (d_model, d_k)` and the output projection `(T, "
+            "d_v) @ (d_v, d_model)` depend on T, and the key and value projections depend on S. "
+            "The scores `(T, d_k) @ (d_k, S)` and the weighted average `(T, S) @ (S, d_v)` depend "
+            "on both.",
+            "Add up the six products a · b · c, and multiply the sum by 2 and by `num_heads`. If "
+            "`d_k` or `d_v` is None, use `head_width(d_model, num_heads)` instead.",
         ),
         extras={
             "d_k, d_v": (
@@ -79,7 +81,7 @@ PAIRS = "scores = tgt_len * src_len * d_k\n    averages = tgt_len * src_len * d_
 
 
 def lost(*products: str) -> Sequence[tuple[str, str]]:
-    """Return the edit that leaves some products out of the sum."""
+    """Return the edit that omits some of the matrix multiplications from the sum."""
     names = SIX[1:-1].split(" + ")
     return ((SIX, f"({' + '.join(name for name in names if name not in products)})"),)
 
@@ -108,8 +110,8 @@ MISTAKES = (
         *lost("queries", "keys", "values", "mixing"),
     ),
     attention(
-        "keys_by_target: keys and values are counted at T positions instead of at the S positions "
-        "of the source",
+        "keys_by_target: the projections of keys and values are counted for T positions instead "
+        "of the S positions of the source",
         (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
     ),
@@ -138,7 +140,7 @@ MISTAKES = (
 
 
 def attention_in_one_formula(d_model, num_heads, tgt_len, src_len, *, d_k=None, d_v=None):
-    """Factor out what all six products have in common."""
+    """Compute the count with all common factors pulled out of the sum."""
     equal = d_model // num_heads
     width = (equal if d_k is None else d_k) + (equal if d_v is None else d_v)
     return 2 * num_heads * width * (d_model * (tgt_len + src_len) + tgt_len * src_len)

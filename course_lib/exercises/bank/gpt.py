@@ -36,14 +36,14 @@ X = normal("fused x", B, T, D_MODEL)
 OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
 TORCH_ATTENTION = {
     F.multi_head_attention_forward: "Your code calls torch's own attention layer. Write the layer "
-    "yourself. You may call the fused kernel F.scaled_dot_product_attention in it."
+    "yourself. Inside it, you may call the fused kernel F.scaled_dot_product_attention."
 }
 LAYERS = "Register two nn.Linear layers with biases: w_qkv, from d_model to 3 · d_model, and w_o."
 EVEN = normal("even", 4, 4, 16)
 SPLIT = "Split `w_qkv(x)` into queries, keys and values, and then into heads."
 
 
-@as_trial("changed later tokens", "A token must not attend to later tokens in any mode.")
+@as_trial("changed later tokens", "A token must not attend to later tokens in either mode.")
 def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
@@ -80,7 +80,7 @@ def scored(label: str, **inputs: Tensor) -> Trial:
     return Trial(label, measure)
 
 
-@as_trial("the parts", "Keep the given constructor: later cells use its parts.", "parameters")
+@as_trial("the parts", "Keep the constructor, because later cells use its parts.", "parameters")
 def parts(candidate: Callable) -> dict[str, str]:
     model = candidate(SMALL)
     model(IDS.clone())
@@ -90,11 +90,12 @@ def parts(candidate: Callable) -> dict[str, str]:
 
 @as_trial(
     "dropout=0.2 in training",
-    "Dropout drops each attention weight independently and divides the others by 1 - dropout.",
+    "Dropout must drop each attention weight independently and divide the remaining weights by 1 "
+    "- dropout.",
     "train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Apply dropout to equal weights; two identity matrices as values make the weights visible."""
+    """Apply dropout to equal weights; values made of two identity matrices reveal the weights."""
     layer = candidate(**PLAIN, dropout=0.2).train()
     with torch.no_grad():
         for name, weight in by_name(layer).items():
@@ -105,7 +106,7 @@ def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     one, again = output.unflatten(-1, (H, 2, 3)).unbind(-2)
     seen = one * torch.arange(1, 7)[:, None, None]  # query t attends to t + 1 keys
     return {
-        "a dropped weight is dropped for the whole value": torch.allclose(one, again),
+        "a dropped weight removes the whole value vector": torch.allclose(one, again),
         "a weight": survivors(seen[:, 2:], "sentences", "queries", "heads", "keys"),
     }
 
@@ -126,9 +127,9 @@ EXERCISES = (
         },
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. Split them into queries, keys and values "
-            "first, and then into heads. Which two axes have to change places after that?",
+            "first, and then into heads. Which two axes do you have to swap after that?",
             "`unflatten(-1, (3, num_heads, -1))` splits the columns, and `permute(2, 0, 3, 1, 4)` "
-            "turns (B, T, 3, H, d_k) into (3, B, H, T, d_k). `join_heads` joins the heads again.",
+            "turns (B, T, 3, H, d_k) into (3, B, H, T, d_k). Use `join_heads` at the end.",
             "Call `F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
             "dropout_p is `self.dropout if self.training else 0.0`.",
         ),
@@ -154,10 +155,10 @@ EXERCISES = (
         },
         hints=(
             "Follow the vectors from the ids to the logits: they pass through the parts in the "
-            "order in which the constructor makes them.",
-            "`self.positions` adds the positions to what `self.embedding` returns. Each layer "
-            "reads what the layer before it returned. `self.norm` comes before `self.output`.",
-            "`return logits, next_token_loss(logits, targets)`; without targets, the loss is None.",
+            "order in which the constructor creates them.",
+            "`self.positions` adds the positions to the output of `self.embedding`. Each layer "
+            "reads the output of the previous one. `self.norm` comes before `self.output`.",
+            "Return `logits, next_token_loss(logits, targets)`. Without targets, the loss is None.",
         ),
         methods=("forward",),
         unnamed=("x = layer(x)", "x = layer(0.9 * x)"),
@@ -223,7 +224,7 @@ MISTAKES = (
         (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
     ),
     attention(
-        "heads_joined_without_transpose: the heads are joined by view or reshape without a "
+        "heads_joined_without_transpose: the heads are joined with view or reshape but without a "
         "transpose, which mixes the tokens",
         (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
         seen="ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
@@ -265,12 +266,12 @@ MISTAKES = (
         without=("scale_keys",),
     ),
     attention(
-        "mask_added: the boolean triangle is added to the scores, so that True adds 1 and nothing "
-        "is hidden",
+        "mask_added: the boolean triangle is added to the scores, so True adds 1 and nothing is "
+        "hidden",
         (LOOK, f"F.dropout(({SCORES} + {SQUARE}.tril()).softmax(dim=-1), dropout_p) @ v"),
     ),
     attention(
-        "heads_joined_number_by_number: the heads are joined number by number, as after "
+        "heads_joined_number_by_number: the columns of the heads are interleaved, as after "
         "`permute(0, 2, 3, 1)`, although each head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
@@ -289,26 +290,26 @@ MISTAKES = (
         (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
     ),
     model(
-        "last_norm_missing: the last norm is never called, but a pre-norm model needs it before "
+        "last_norm_missing: the final norm is never called, but a pre-norm model needs it before "
         "the output layer",
         ("self.norm(x)", "x"),
         seen="vllm-project/speculators #313",
     ),
     model(
-        "last_position_only: without targets, only the last position gets logits; later cells "
-        "need logits everywhere",
+        "last_position_only: only the last position gets logits if there are no targets, but "
+        "later cells need logits at every position",
         (NORMED, f"{NORMED}\n        logits = logits if targets is not None else logits[:, -1:]"),
         seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
     ),
     model(
-        "targets_shifted_twice: the targets are shifted once more, although they are already the "
-        "next tokens",
+        "targets_shifted_twice: the targets are shifted a second time, although they are already "
+        "the next tokens",
         (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
         seen="huggingface/transformers #47394, huggingface/transformers #37830",
     ),
     model(
-        "ids_as_targets: the loss compares the logits with the ids that the model reads, not with "
-        "the targets",
+        "ids_as_targets: the loss compares the logits with the ids that the model reads, instead "
+        "of the targets",
         (LOSS, "None if targets is None else next_token_loss(logits, ids)"),
         seen="huggingface/transformers #27517",
     ),
@@ -319,7 +320,7 @@ MISTAKES = (
 
 
 class ModelByHand(nn.Module):
-    """Keep the given constructor, chain the layers in one module, and write out the loss."""
+    """A GPT that chains its layers in one module and writes out the loss."""
 
     def __init__(self, config):
         super().__init__()

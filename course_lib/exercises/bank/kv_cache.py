@@ -26,10 +26,13 @@ SIZES = dict(
     src_vocab_size=11, tgt_vocab_size=13, d_model=12, num_heads=2, num_encoder_layers=1,
     num_decoder_layers=2, d_ff=7, max_len=ROOM, tie_embeddings="none", pad_id=PAD, d_k=5, d_v=4,
 )  # fmt: skip
-LOGITS = "`step` returns the logits of `model.decode`; `all_positions` asks for every new position."
+LOGITS = (
+    "`step` must return the same logits as `model.decode`: for the last position or, with "
+    "`all_positions`, for every new position."
+)
 TRUNCATED = "`truncate(length)` forgets all tokens after the first `length`."
-SOURCE = "Every row reads its own source. With `sources`, source i becomes source `sources[i]`."
-ERRORS = "A ValueError says what does not fit."
+SOURCE = "Each row reads its own source. With `sources`, new source i is old source `sources[i]`."
+ERRORS = "Raise a ValueError that says what does not fit."
 
 
 def model_for(**sizes: Any) -> Transformer:
@@ -45,7 +48,7 @@ def new_tokens(start: int, stop: int, rows: int = B) -> tuple[Tensor, Tensor]:
 def appended(label: str, *chunks: int) -> Trial:
     """Append tokens in chunks, and compare the results of all calls."""
 
-    @as_trial(label, "`append` returns all tokens so far, with the new ones last.", "equality")
+    @as_trial(label, "`append` returns all keys and values so far, newest last.", "equality")
     def measure(candidate: Callable) -> dict[str, Any]:
         cache, end, shown = candidate(ROOM), 0, {}
         for number, size in enumerate(chunks, start=1):
@@ -67,7 +70,11 @@ def returned(when: str, found: Any) -> dict[str, Any]:
 def reordered(label: str, *orders: list[int]) -> Trial:
     """Reorder the rows after each append, and compare the results of the next append."""
 
-    @as_trial(label, "Row i continues row `rows[i]`, with its keys and its values.", "equality")
+    @as_trial(
+        label,
+        "The new row i gets the keys and values of the old row `rows[i]`.",
+        "equality",
+    )
     def measure(candidate: Callable) -> dict[str, Any]:
         cache, shown = candidate(ROOM), {}
         cache.append(*new_tokens(0, 2))
@@ -156,7 +163,10 @@ def engine_truncated(candidate: Callable) -> dict[str, Any]:
     return shown | {"logits after truncate": engine.step(TARGETS[:, 5:].clone())}
 
 
-@as_trial("seven single tokens", "The layers compute each token once, and the memory once.")
+@as_trial(
+    "seven single tokens",
+    "The layers process each token once and project the memory once.",
+)
 def work(candidate: Callable) -> dict[str, bool]:
     model, vectors, projected = model_for(), [], []
     layer = model.decoder.layers[-1]
@@ -167,12 +177,12 @@ def work(candidate: Callable) -> dict[str, bool]:
     for ids in TARGETS.split(1, dim=1):
         engine.step(ids.clone())
     return {
-        "earlier tokens are computed again": sum(vectors) > TARGETS.numel(),
+        "earlier tokens are recomputed": sum(vectors) > TARGETS.numel(),
         "the memory is projected again": len(projected) > 1,
     }
 
 
-@as_trial("gradients switched on", "An engine is for inference, so write `@torch.no_grad()`.")
+@as_trial("gradients enabled", "An engine is for inference, so write `@torch.no_grad()`.")
 def without_gradients(candidate: Callable) -> dict[str, bool]:
     with torch.enable_grad():
         logits = begun(candidate).step(TARGETS[:, :1].clone())
@@ -184,7 +194,7 @@ def rejected_by_the_engine(candidate: Callable) -> dict[str, str]:
     engine, other = begun(candidate, 1), begun(candidate)
     outside, four = torch.full((3, 1), 13), torch.ones(4, 1, dtype=torch.long)
     return {
-        "id 13 of 13": answer_to(lambda: engine.step(outside)),
+        "id 13 in a vocabulary of 13": answer_to(lambda: engine.step(outside)),
         "four rows for three sources": answer_to(lambda: other.step(four)),
     }
 
@@ -201,17 +211,18 @@ EXERCISES = (
                 appended("three tokens, then exactly two, then one", 3, 2, 1),
             ),
             "reorder": (
-                reordered("a row that is taken twice", [1, 1]),
-                reordered("three rows, then two, then these in reverse", [1, 0, 1], [2, 0], [1, 0]),
+                reordered("a row that is used twice", [1, 1]),
+                reordered("three rows, then two, then both in reverse", [1, 0, 1], [2, 0], [1, 0]),
             ),
             "truncate": (truncated,),
         },
         hints=(
-            "The first call of `append` creates the two tensors, with room for `max_len` tokens. "
+            "The first call to `append` creates the two tensors, with room for `max_len` tokens. "
             "Every call writes the new keys and values after the first `length` tokens.",
             "Write `self.keys[:, :, start : self.length] = keys`, do the same with the values, and "
             "return both up to `length`.",
-            "In `reorder`, `self.keys[rows]` picks rows in a new order. Reorder the values, too.",
+            "In `reorder`, `self.keys[rows]` selects the rows in their new order. Reorder the "
+            "values in the same way.",
         ),
         extras={"room": (preallocated,), "errors": (rejected_by_the_cache,)},
         methods=("append", "reorder"),
@@ -242,8 +253,9 @@ EXERCISES = (
         hints=(
             "`step` follows `Transformer.hidden`: embed, scale by √d_model, add the positions, and "
             "call the layers. What is different for a token that is not the first?",
-            "The new tokens come after `self.length` others, so call `model.positions(vectors, "
-            "self.length)`. Each `layer` of `self.layers` has `step(x, self.cross_mask)`.",
+            "The new tokens come after `self.length` earlier ones, so call "
+            "`model.positions(vectors, self.length)`. For each `layer` in `self.layers`, call "
+            "`layer.step(x, self.cross_mask)`.",
             "Keep only the last position unless `all_positions` is set. Then apply "
             "`model.decoder.norm` if there is one, and `model.output`.",
         ),
@@ -272,7 +284,7 @@ SOURCES_TURNED = f"""n, K = len(layer.keys), len(x) // len(layer.keys)
 
 
 def masked_by(mask: str) -> tuple[tuple[str, str], ...]:
-    """Return the edits that give self-attention a different mask for the T new tokens out of n."""
+    """Return the edits that give self-attention a different mask for the last T of n tokens."""
     text = f"""class MaskedLayer(CachedDecoderLayer):
     def attend_to_target(self, x):
         attention = self.layer.self_attn
@@ -304,8 +316,8 @@ CACHING = (
         ("x.new_empty(len(rows)", "x.new_zeros(len(rows)"),
     ),
     cache(
-        "overwritten_from_zero: every call writes from position 0 on and overwrites the earlier "
-        "tokens",
+        "overwritten_from_zero: every call starts writing at position 0 and overwrites the "
+        "earlier tokens",
         ("[:, :, start : self.length] = keys", "[:, :, : keys.size(2)] = keys"),
         ("[:, :, start : self.length] = values", "[:, :, : values.size(2)] = values"),
         ZEROS,
@@ -365,8 +377,8 @@ DECODING = (
         (STEP, SOURCES_TURNED),
     ),
     engine(
-        "first_position_returned: the logits of the first new position are returned instead of "
-        "the last position",
+        "first_position_returned: the logits are returned for the first new position instead of "
+        "the last one",
         ("x[:, -1]", "x[:, 0]"),
     ),
     engine(
@@ -388,7 +400,7 @@ DECODING = (
         ("super().reorder(rows)", "pass"),
     ),
     engine(
-        "gradients_recorded: `torch.no_grad` is missing, so every step keeps a graph for a "
+        "gradients_recorded: `torch.no_grad` is missing, so every step records a graph for a "
         "backward pass",
         ("@torch.no_grad()\n    def step", "def step"),
         seen="allenai/OLMo #164",
@@ -402,7 +414,7 @@ MISTAKES = (*CACHING, *DECODING)
 
 
 class CopyingCache:
-    """Write with ``index_copy_``, reorder with a full copy, and check the arguments."""
+    """A cache that writes with ``index_copy_``, reorders with a full copy, and checks arguments."""
 
     def __init__(self, max_len):
         self.max_len, self.length = max_len, 0
@@ -429,12 +441,12 @@ class CopyingCache:
             self.values = self.values.index_select(0, rows)
 
     def truncate(self, length):
-        """Forget the last tokens."""
+        """Forget all tokens after the first ``length``."""
         self.length = length
 
 
 class EngineByHand(Engine):
-    """Write out the layers, and copy the memory for every row of a source."""
+    """An engine that writes out the layers and copies each source's memory for its beams."""
 
     def __init__(self, model, src, max_len):
         self.model, self.layers = model, model.decoder.layers
@@ -450,7 +462,7 @@ class EngineByHand(Engine):
 
     @torch.inference_mode()
     def step(self, ids, *, all_positions=False):
-        """Score the next token."""
+        """Return the logits of the next token."""
         if len(ids) % len(self.mask) or int(ids.max()) >= self.model.config.tgt_vocab_size:
             raise ValueError(f"ids of shape {tuple(ids.shape)} do not fit this model and source")
         x = self.model.tgt_embedding(ids) * math.sqrt(self.model.config.d_model)
@@ -465,7 +477,7 @@ class EngineByHand(Engine):
         return logits if all_positions else logits[:, -1, :]
 
     def _attend(self, attention, y, keys, values, mask):
-        """Attend to these keys and values."""
+        """Attend to the given keys and values."""
         q = split_heads(attention.w_q(y), attention.num_heads)
         return attention.w_o(join_heads(F.scaled_dot_product_attention(q, keys, values, mask)))
 

@@ -39,7 +39,7 @@ def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
 
 @as_trial(
     'device="meta"',
-    "Create the mask on `device`, because torch cannot combine tensors on two devices.",
+    "Create the mask on `device`, because torch cannot combine tensors on different devices.",
 )
 def device_asked(candidate: Callable[..., Tensor]) -> dict[str, str]:
     return {"device of the mask": str(candidate(3, device="meta").device)}
@@ -58,11 +58,11 @@ EXERCISES = (
             ),
         },
         hints=(
-            "One comparison of the ids with `pad_id` handles all tokens of all sentences. Should "
-            "it be `==` or `!=`, if True means *may look*?",
-            "The result has the shape (B, S). The scores of attention have the shape (B, H, T, S), "
-            "and padding hides keys, which are the last axis. Insert two axes of size 1 with "
-            "`None` or `unsqueeze`.",
+            "A single comparison of the ids with `pad_id` handles all tokens of all sentences. "
+            "Should it be `==` or `!=` if True means *may look*?",
+            "The result has the shape (B, S). The attention scores have the shape (B, H, T, S), "
+            "and the mask must hide keys, which are on the last axis. Insert two axes of size 1 "
+            "with `None` or `unsqueeze`.",
         ),
         unnamed=("(ids != pad_id)", "(ids != pad_id).roll(1, 1)"),
     ),
@@ -77,8 +77,9 @@ EXERCISES = (
         hints=(
             "Rows are queries and columns are keys. Draw the 3 by 3 mask on paper. Which triangle "
             "is True, and is the diagonal part of it?",
-            "`torch.ones(length, length, dtype=torch.bool, device=device)` is True everywhere; "
-            "`tril` keeps the lower triangle, `triu` the upper one. Both return a new tensor.",
+            "`torch.ones(length, length, dtype=torch.bool, device=device)` is True everywhere. "
+            "`tril` keeps the lower triangle, and `triu` keeps the upper one. Both return a new "
+            "tensor.",
         ),
         extras={"device": (device_asked,)},
         unnamed=(".tril()", ".tril().fliplr()"),
@@ -113,13 +114,13 @@ MISTAKES = (
         seen="hyunwoongko/transformer #1",
     ),
     padding(
-        "padding_one_axis_short: an axis is missing, so the B of (B, 1, S) broadcasts along the "
-        "heads",
+        "padding_one_axis_short: an axis is missing, so broadcasting lines up the batch axis of "
+        "(B, 1, S) with the heads",
         (KEYS, "(ids != pad_id)[:, None, :]"),
     ),
     padding(
-        "padding_of_numbers: the mask contains 1 and 0 instead of True and False; torch's kernel "
-        "adds such numbers to the scores",
+        "padding_of_numbers: the mask contains 1 and 0 instead of True and False, but torch's "
+        "kernel adds the numbers in a mask to the scores",
         (KEYS, "(ids != pad_id).long()[:, None, None, :]"),
         seen="vllm-project/speculators #691",
     ),
@@ -129,8 +130,8 @@ MISTAKES = (
         seen="wzhouad/RE_improved_baseline #3; kpe/bert-for-tf2 #68",
     ),
     padding(
-        "padding_by_length: the mask counts the real tokens and keeps that many from the start, "
-        "which is wrong for padding at the start",
+        "padding_by_length: the code counts the real tokens and keeps that many from the start, "
+        "which is wrong if the padding comes first",
         (KEYS, "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]"),
         seen="TransformerLensOrg/TransformerLens #390; NVIDIA-NeMo/Automodel #3704",
     ),
@@ -156,8 +157,8 @@ MISTAKES = (
         seen="rasbt/LLMs-from-scratch #1061; hkproj/pytorch-transformer #19",
     ),
     causal(
-        "causal_of_numbers: the mask contains 1.0 and 0.0 instead of True and False; torch's "
-        "kernel adds such numbers to the scores",
+        "causal_of_numbers: the mask contains 1.0 and 0.0 instead of True and False, but torch's "
+        "kernel adds the numbers in a mask to the scores",
         (LOWER, "torch.ones(length, length, device=device).tril()"),
     ),
     causal(
@@ -181,12 +182,12 @@ MISTAKES = (
 
 
 def padding_by_unsqueeze(ids: Tensor, pad_id: int) -> Tensor:
-    """Negate a comparison with the padding id."""
+    """Compare the ids with the padding id, and negate the result."""
     return ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)
 
 
 def causal_by_comparing(length: int, device=None) -> Tensor:
-    """Compare the positions of the queries with those of the keys."""
+    """Compare the positions of the queries with the positions of the keys."""
     position = torch.arange(length, device=device)
     return position[:, None] >= position
 

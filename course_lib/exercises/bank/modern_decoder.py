@@ -33,7 +33,7 @@ TAKEN = (
 )
 GAINS = "Register one nn.Parameter, the gains `weight` of shape (d_model,), and no bias."
 LAYERS = "Register three nn.Linear layers without biases: linear1, gate and linear2."
-ALONE = "Average the squares of each vector by itself, over the last axis."
+ALONE = "Average the squares of each vector separately, over the last axis."
 UNDER_THE_ROOT = "Add eps, which is 1e-5 by default, inside the square root."
 FACTORS = "Apply `F.silu` to the output of `gate`, and multiply the result by linear1's output."
 
@@ -48,12 +48,12 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
-@as_trial("a new norm", "A new norm keeps the direction of each vector. Its mean square becomes 1.")
+@as_trial("a new norm", "A new norm keeps each vector's direction and makes its mean square 1.")
 def directions(candidate: Callable) -> dict[str, Tensor]:
     output = candidate(D_K)(X.clone()).detach()
     return {
-        "cosine of each vector with its input": F.cosine_similarity(output, X, dim=-1),
-        "mean square of each vector": output.square().mean(dim=-1),
+        "cosine similarity of each output and its input": F.cosine_similarity(output, X, dim=-1),
+        "mean square of each output": output.square().mean(dim=-1),
     }
 
 
@@ -61,7 +61,7 @@ ANGLES = 3 * normal("angles", T, D_K // 2)
 
 
 def rotation(label: str, *axes: int, angles: Tensor = ANGLES) -> Trial:
-    """Compare rotated vectors and their gradients, with any axes before the positions."""
+    """Compare rotated vectors and their gradients, with any leading axes."""
     x = normal("rotated", *axes, len(angles), 2 * angles.size(1))
     return function_trial(label, {"x": x, "angles": angles})
 
@@ -72,14 +72,14 @@ TOKENS = {"x": normal("tokens", 5, 7, 48), "angles": normal("turns", 7, 4)}
 
 
 def grouped(label: str, *left_out: str, **build: int) -> Trial:
-    """Compare the outputs and the gradients of attention with KV heads."""
+    """Compare the outputs and the gradients of grouped-query attention."""
     inputs = {name: x for name, x in TOKENS.items() if name not in left_out}
     return module_trial(label, GROUPS | build, inputs)
 
 
 @as_trial(
     "the names of its parameters",
-    "Use the course's names, so that saved weights can be loaded.",
+    "Use the course's names, so that the layer can load saved weights.",
     "parameters",
 )
 def named(candidate: Callable) -> dict[str, str]:
@@ -96,7 +96,7 @@ EXERCISES = (
         core={
             "parameters": (parameters_trial({"d_model": D_K}, GAINS),),
             "formula": (directions, norm("different sizes", X)),
-            "each vector alone": (
+            "each vector separately": (
                 norm("equal sizes", 3 + normal("even", D_K, D_K, D_K), ALONE),
                 norm("a single vector", normal("one", D_K)),
             ),
@@ -128,14 +128,14 @@ EXERCISES = (
         core={
             "parameters": (parameters_trial(SIZES, LAYERS),),
             "gate": (gated("different sizes", Y, says=FACTORS), gated("large numbers", 20 * Y)),
-            "each vector alone": (
+            "each vector separately": (
                 gated("equal sizes", normal("even", D_K, D_K, D_K), D_K),
                 gated("a single vector", normal("one", D_K)),
             ),
         },
         hints=(
-            "Both projections up to d_ff read x. SiLU of one of them is the gate, which multiplies "
-            "the features that the other one computes.",
+            "Two layers project x up to d_ff. SiLU turns the output of one into the gate, which "
+            "multiplies the output of the other.",
             "You need `nn.Linear(…, bias=False)` three times, and `F.silu` of `self.gate(x)`.",
             "Return `self.linear2(F.silu(self.gate(x)) * self.linear1(x))`.",
         ),
@@ -156,10 +156,11 @@ EXERCISES = (
         hints=(
             "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
             "first number of each pair, and which hold the second?",
-            "`x[..., 0::2]` holds the first numbers, and `x[..., 1::2]` the second. Both have the "
-            "shape (..., T, d_k / 2), which broadcasts with the cosines and sines of the angles.",
+            "`x[..., 0::2]` holds the first numbers, and `x[..., 1::2]` the second ones. Both "
+            "have the shape (..., T, d_k / 2), which broadcasts with the cosines and sines of the "
+            "angles.",
             "`torch.stack([first, second], dim=-1).flatten(-2)` puts the two columns of each pair "
-            "next to each other again.",
+            "back next to each other.",
         ),
         unnamed=("even * sine + odd * cosine", "even * sine + odd"),
     ),
@@ -176,8 +177,8 @@ EXERCISES = (
             "`num_kv_heads`? Which of them are rotated?",
             "`split_heads(self.w_q(x), self.num_heads)` gives the queries. Keys and values need "
             "`self.num_kv_heads`. Rotate queries and keys if there are angles.",
-            "`attend_to_past` hides later tokens, and lets neighboring query heads share a KV "
-            "head. `join_heads` and `w_o` follow.",
+            "`attend_to_past` hides later tokens and lets neighboring query heads share a KV "
+            "head. Then apply `join_heads` and `w_o`.",
         ),
         extras={"without angles": (grouped("no angles", "angles"),), "names": (named,)},
         methods=("project", "forward"),
@@ -211,8 +212,8 @@ IN_TURN = "q, *(y.repeat(1, q.size(1) // y.size(1), 1, 1) for y in (k, v)))"
 
 MISTAKES = (
     norm_mistake(
-        "mean_subtracted: the mean is subtracted first, as in LayerNorm, but RMSNorm subtracts no "
-        "mean",
+        "mean_subtracted: the mean is subtracted first, as in LayerNorm, but RMSNorm does not "
+        "subtract it",
         ("return self", "x = x - x.mean(dim=-1, keepdim=True)\n        return self"),
     ),
     norm_mistake(
@@ -266,8 +267,8 @@ MISTAKES = (
         seen="huggingface/transformers #40449",
     ),
     norm_mistake(
-        "gain_around_zero: weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; here "
-        "weight starts at 1, and x is multiplied by weight alone",
+        "gain_around_zero: weight starts at 0 and x is multiplied by 1 + weight, as in Gemma, but "
+        "here weight starts at 1, and x is multiplied by weight alone",
         ("torch.ones(d_model)", "torch.zeros(d_model)"),
         ("self.weight * x", "(1 + self.weight) * x"),
     ),
@@ -298,7 +299,7 @@ MISTAKES = (
     ),
     gated_mistake("relu_gate: the gate's activation is ReLU instead of SiLU", ("F.silu", "F.relu")),
     gated_mistake(
-        "no_activation: the gate has no activation, so two projections are multiplied",
+        "no_activation: the gate has no activation, so the layer multiplies two linear projections",
         (SILU, "self.gate(x)"),
     ),
     gated_mistake(
@@ -311,8 +312,8 @@ MISTAKES = (
         "biases_on: the layers have biases, because bias=False is missing", (", bias=False", "")
     ),
     gated_mistake(
-        "two_thirds_taken_inside: the class reduces d_ff to two thirds, but d_ff is already the "
-        "final width",
+        "two_thirds_taken_inside: the class multiplies d_ff by two thirds, but d_ff is already "
+        "the final width",
         ("super().__init__()", "super().__init__()\n        d_ff = 2 * d_ff // 3"),
     ),
     gated_mistake(
@@ -322,7 +323,7 @@ MISTAKES = (
     ),
     rope_mistake(
         "halves_paired: column i is paired with column i + d_k / 2, as Llama's code in "
-        "`transformers` does; this chapter pairs the neighboring columns 2i and 2i + 1",
+        "`transformers` does, but this chapter pairs the neighboring columns 2i and 2i + 1",
         ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
         ("odd = x[..., 1::2]", ""),
         (STACKED, "torch.cat(rotated, dim=-1)"),
@@ -349,14 +350,14 @@ MISTAKES = (
         seen="vllm-project/vllm-metal #44",
     ),
     rope_mistake(
-        "rotated_backward: every pair rotates backward, because the signs of the two sines are "
+        "rotated_backward: every pair is rotated backward, because the signs of the two sines are "
         "swapped",
         (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
         seen="karpathy/nanochat #489",
     ),
     rope_mistake(
-        "even_overwritten: the second column of each pair is computed from the first column after "
-        "its rotation",
+        "even_overwritten: the second column of each pair is computed from the first column, "
+        "which is already rotated",
         ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
     ),
     group_mistake(
@@ -380,11 +381,11 @@ MISTAKES = (
         ("apply_rope(k, angles)", "k"),
     ),
     group_mistake(
-        "nothing_rotated: the angles are never used, so attention does not know the positions",
+        "nothing_rotated: the angles are never used, so the scores do not depend on the positions",
         ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
     ),
     group_mistake(
-        "future_seen: no causal mask hides the later tokens",
+        "future_seen: the causal mask is missing, so a token attends to later tokens",
         ("attend_to_past(*", "F.scaled_dot_product_attention(enable_gqa=True, *"),
     ),
 )
@@ -394,21 +395,21 @@ MISTAKES = (
 
 
 def rotated_as_complex_numbers(x, freqs):
-    """Multiply complex numbers, like Llama's own code."""
+    """Rotate pairs by multiplying complex numbers, as Llama's own code does."""
     pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(freqs), freqs))
     return turned.flatten(-2).type_as(x)
 
 
 def rotated_with_repeated_angles(x, angles):
-    """Add cos times each pair, and sin times the pair rotated by a right angle."""
+    """Return cos times each pair plus sin times the pair rotated by 90 degrees."""
     cos, sin = (table.repeat_interleave(2, dim=-1) for table in (angles.cos(), angles.sin()))
     first, second = x.unflatten(-1, (-1, 2)).unbind(dim=-1)
     return x * cos + torch.stack((-second, first), dim=-1).reshape(x.shape) * sin
 
 
 class GroupsOfLlama(nn.Module):
-    """Copy the KV heads, and use the names in Llama's code."""
+    """Grouped-query attention that copies the KV heads and uses the names from Llama's code."""
 
     def __init__(self, dim, n_heads, n_kv_heads):
         super().__init__()
@@ -418,7 +419,7 @@ class GroupsOfLlama(nn.Module):
         self.wk, self.wv = (nn.Linear(dim, width, bias=False) for _ in range(2))
 
     def project(self, x, freqs=None):
-        """Split x into heads, and rotate the queries and keys."""
+        """Project x, split it into heads, and rotate the queries and keys."""
         wide = (self.wq(x), self.wk(x), self.wv(x))
         q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in wide)
         if freqs is not None:

@@ -37,20 +37,20 @@ EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four 
 FOUR = "There are four nn.Linear layers for all heads together: w_q, w_k, w_v and w_o."
 SPLIT = "Head i must get the columns i·width to (i+1)·width - 1 of every vector."
 ITSELF = (
-    "This calls torch's own multi-head attention, but here you build that layer yourself. You may "
-    "call F.scaled_dot_product_attention inside it."
+    "Your code calls torch's own multi-head attention, but in this exercise you build that layer "
+    "yourself. You may call F.scaled_dot_product_attention inside it."
 )
 
 
 def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None = None) -> dict:
-    """Return queries, keys, values and, if there is one, the mask."""
+    """Return queries, keys, values and the mask, if there is one."""
     sizes = dict(zip(("query", "key", "value"), (*lengths, lengths[1]), strict=True))
     named = {name: normal(f"many {name}", batch, length, width) for name, length in sizes.items()}
     return named if mask is None else named | {"mask": mask}
 
 
 def split(label: str, *shape: int) -> Trial:
-    """Compare a tensor of this shape after it is split into heads."""
+    """Compare how a tensor of a given shape is split into heads."""
     return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
 
 
@@ -65,7 +65,7 @@ def with_weights(label: str, build: dict, tensors: dict) -> Trial:
     return module_trial(label, build, tensors, names, options=options)
 
 
-@as_trial("a causal mask", "Each output must be joined from the heads of its own token, in order.")
+@as_trial("a causal mask", "Each output must join the heads of its own token, in order.")
 def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     layer = filled(candidate(**PLAIN)).eval()
     past = torch.ones(T, T, dtype=torch.bool).tril()
@@ -76,11 +76,11 @@ def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 
 def dropped(label: str, **options: Any) -> Trial:
-    """Return a trial that shows which attention weights dropout removes if all are equal."""
+    """Return a trial that shows which of the equal attention weights dropout removes."""
 
     @as_trial(
         f"dropout=0.2 in training{label}",
-        "Dropout must drop each weight independently and divide the other weights by 1 - dropout.",
+        "Dropout must drop each weight independently and divide the remaining ones by 1 - dropout.",
         kind="train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def dropped(label: str, **options: Any) -> Trial:
             output = 3 * layer(query, value, value.clone(), **options)[0]
         one, again = output.unflatten(-1, (H, 2, 3)).unbind(-2)
         return {
-            "a dropped weight is dropped for the whole value": torch.allclose(one, again),
+            "a dropped weight removes the whole value vector": torch.allclose(one, again),
             "a weight": survivors(one, "sentences", "queries", "heads", "keys"),
         }
 
@@ -139,15 +139,16 @@ EXERCISES = (
             ),
         },
         hints=(
-            "In `__init__`, `head_width(d_model, num_heads)` computes a width that the caller has "
-            "not passed. Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
-            "Project first, then split: `split_heads(self.w_q(query), self.num_heads)`, and the "
-            "same for keys and values. One call of attention then handles all heads.",
+            "In `__init__`, use `head_width(d_model, num_heads)` for a width that the caller did "
+            "not pass. Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
+            "Project first, then split: `split_heads(self.w_q(query), self.num_heads)`, and do "
+            "the same for keys and values. A single call to attention then handles all heads.",
             "Before `w_o`, undo the split with `join_heads`, which swaps heads and tokens back "
             "and merges the last two axes.",
             "With `need_weights`, call `scaled_dot_product_attention` from chapter 01, which "
-            "returns the heads' outputs and the weights. Otherwise `attention_output`, with the "
-            "same arguments, returns the outputs only. `dropout_p` is 0 unless `self.training`.",
+            "returns the heads' outputs and the weights. Otherwise call `attention_output`, which "
+            "takes the same arguments and returns only the outputs. `dropout_p` is 0 unless "
+            "`self.training`.",
         ),
         shortcuts=dict.fromkeys(
             (F.multi_head_attention_forward, torch._native_multi_head_attention), ITSELF
@@ -224,7 +225,8 @@ MISTAKES = (
         seen="reczoo/FuxiCTR #30",
     ),
     split_mistake(
-        "heads_left_behind: the heads stay after the tokens, because the two axes are not swapped",
+        "heads_left_behind: the head axis comes after the token axis, because the two are not "
+        "swapped",
         (".transpose(-3, -2)", ""),
     ),
     split_mistake(
@@ -297,8 +299,8 @@ MISTAKES = (
         seen="pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
     ),
     heads(
-        "mask_inverted: the mask is inverted before attention gets it, but True already means *may "
-        "look* there",
+        "mask_inverted: the mask is inverted before it is passed to attention, where True already "
+        "means *may look*",
         (CHECK, "mask = mask if mask is None else ~mask"),
         seen="cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
     ),
@@ -339,17 +341,16 @@ MISTAKES = (
         ),
     ),
     heads(
-        "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
-        "hidden",
+        "mask_added: the boolean mask is added to the scores, so True adds 1 and nothing is hidden",
         attended(masked="scores + mask"),
     ),
     heads(
-        "heads_joined_number_by_number: the heads are joined number by number, as after "
+        "heads_joined_number_by_number: the columns of the heads are interleaved, as after "
         "`permute(0, 2, 3, 1)`, although each head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     heads(
-        "heads_joined_by_another_axis: tokens and width change places before the heads are "
+        "heads_joined_by_another_axis: the token and width axes are swapped before the heads are "
         "joined; swap tokens and heads instead, with `transpose(1, 2)`",
         (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
     ),
@@ -375,7 +376,7 @@ MISTAKES = (
 
 
 class ByEinsum(nn.Module):
-    """Use einsum, and F.dropout instead of a layer."""
+    """Multi-head attention with einsum, and with ``F.dropout`` instead of a dropout layer."""
 
     def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, dropout=0.0, bias=True):
         super().__init__()

@@ -28,7 +28,7 @@ X = {"x": normal("x", B, T, D_K)}
 
 
 def table(label: str, max_len: int, d_model: int) -> Trial:
-    """Compare a table of this size."""
+    """Compare a table of a given size."""
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
@@ -48,7 +48,7 @@ def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
 
 
 @as_trial(
-    "its state_dict", "Do not save the table, because it can be computed again.", kind="parameters"
+    "its state_dict", "Do not save the table, because it can be recomputed.", kind="parameters"
 )
 def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     return {"saved tensors": len(candidate(**BUILD).state_dict())}
@@ -56,7 +56,7 @@ def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
 
 @as_trial(
     "a different dtype or device",
-    "The table must follow the layer, as a buffer does; a plain attribute keeps its dtype and "
+    "The table must move with the layer, as a buffer does. A plain attribute keeps its dtype and "
     "device.",
 )
 def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
@@ -67,8 +67,8 @@ def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
 
 @as_trial(
     "dropout=0.2 in training",
-    "In training, dropout must drop each entry of the sum independently, and divide the others by "
-    "1 - dropout (§5.4).",
+    "In training, dropout must drop each entry of the sum independently, and divide the remaining "
+    "ones by 1 - dropout (§5.4).",
     kind="train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ EXERCISES = (
             "Compute one angle for each position and each *pair* of columns. Put the positions in "
             "a column `(max_len, 1)` and one frequency per pair in a row, and let broadcasting "
             "combine them.",
-            "`torch.arange(0, d_model, 2)` is the 2i of the formula. Divide the position by "
+            "`torch.arange(0, d_model, 2)` gives the 2i in the formula. Divide the position by "
             "10000 ** (2i / d_model).",
             "`torch.stack([angle.sin(), angle.cos()], dim=-1)` puts each cosine next to its sine, "
             "and `flatten(1)` joins the pairs into a row. For an odd `d_model`, cut off the last "
@@ -127,8 +127,8 @@ EXERCISES = (
             "Compute the table once, in `__init__`, and keep it as a *buffer*, which moves with "
             "the layer but is not learned. In what order does `sinusoidal_encoding` take its "
             "sizes?",
-            "`self.register_buffer('encoding', table, persistent=False)`; with `persistent=False`, "
-            "the table is not saved.",
+            "Call `self.register_buffer('encoding', table, persistent=False)`. With "
+            "`persistent=False`, the table is not saved.",
             "In `forward`, cut the table to the length of the sentence, `x.size(-2)`. Broadcasting "
             "adds its rows to every sentence. Apply dropout to the sum.",
         ),
@@ -159,13 +159,13 @@ BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
 MISTAKES = (
     table_mistake(
         "exponent_unpaired: the cosine of a pair uses the exponent of its own column instead of "
-        "its sine's, so every column has a different frequency",
+        "the sine's, so every column has a different frequency",
         (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
         seen="maxjcohen/transformer #62",
     ),
     table_mistake(
-        "exponent_doubled: the column index is doubled; but 2i is already the column of the sine, "
+        "exponent_doubled: the column index is doubled, but 2i is already the column of the sine, "
         "and the cosine next to it uses the same exponent",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
         (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
@@ -179,8 +179,8 @@ MISTAKES = (
         (POWER, "position / 10000 ** (2 * even / d_model)"),
     ),
     table_mistake(
-        "exponent_halved: the exponent is i / d_model instead of 2i / d_model, so no wave is slow "
-        "enough",
+        "exponent_halved: the exponent is i / d_model instead of 2i / d_model, so all waves "
+        "except the first are too fast",
         (POWER, "position / 10000 ** (even / 2 / d_model)"),
     ),
     table_mistake(
@@ -189,8 +189,8 @@ MISTAKES = (
         (POWER, "position * 10000 ** (even / d_model)"),
     ),
     table_mistake(
-        "parentheses_missing: parentheses are missing: Python reads `10000 ** a / b` as (10000 ** "
-        "a) / b",
+        "parentheses_missing: parentheses are missing, so Python reads `10000 ** a / b` as (10000 "
+        "** a) / b",
         (POWER, "position / (10000**even / d_model)"),
         seen="zju3dv/LoFTR #41",
     ),
@@ -217,14 +217,15 @@ MISTAKES = (
         seen="PrimeIntellect-ai/prime-rl pull request #1545",
     ),
     table_mistake(
-        "odd_d_model_fails: the code does not handle an odd d_model, which needs one more sine "
-        "than cosines",
+        "odd_d_model_fails: the code does not handle an odd d_model, which needs one more column "
+        "of sines than of cosines",
         (f"waves = {STACKED}", FILLED),
         (CUT, "waves"),
         seen="The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
     ),
     table_mistake(
-        "float64_kept: the table stays in float64, and so does everything that it is added to",
+        "float64_kept: the table stays in float64, so everything that it is added to becomes "
+        "float64 as well",
         (".to(torch.get_default_dtype())", ""),
         seen="Kyubyong/transformer #19",
     ),
@@ -232,8 +233,8 @@ MISTAKES = (
         "base_1000: the base of the frequencies is 1,000 instead of 10,000", ("10000 **", "1000 **")
     ),
     encoding(
-        "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of to "
-        "their length",
+        "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of the "
+        "sentence length",
         (PLACED, "self.encoding[: x.size(0)]"),
         seen="tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
     ),
@@ -254,13 +255,13 @@ MISTAKES = (
         seen="thuanz123/enhancing-transformers #11",
     ),
     encoding(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout is called without training=self.training, so it is also "
+        "active in eval mode",
         (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),
     encoding(
-        "dropout_missing: the argument dropout is not used",
+        "dropout_missing: the argument `dropout` is not used",
         (WHOLE, f"x + {PLACED}"),
         seen="jadore801120/attention-is-all-you-need-pytorch #69",
     ),
@@ -310,7 +311,7 @@ MISTAKES = (
 
 
 class EncodingByLookup(nn.Module):
-    """Look up the row of every position."""
+    """A positional encoding that looks up the row for each position."""
 
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n
 FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
 NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
 TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
-COUNTS = "Count a pair at every position where its tokens are neighbors, times the word's count."
+COUNTS = "In each word, count every pair of neighbors, and multiply by the word's count."
 LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have merged."
 RANKS = "Of all pairs of neighbors in the word, merge the one with the lowest rank first."
 Pair = tuple[bytes, bytes]
@@ -57,13 +57,13 @@ def merged(label: str, *cases: tuple[str, str], says: str = LEFT_TO_RIGHT) -> Tr
     return measure
 
 
-@as_trial("the type of the result", "Return a tuple, because the tokens are a dictionary's key.")
+@as_trial("the type of the result", "Return a tuple, because the tokens serve as a dictionary key.")
 def as_a_key(candidate: Callable[[Tokens, Pair], Tokens]) -> dict[str, str]:
     return {"type": type(candidate(cut("s i x"), cut("i x"))).__name__}
 
 
 def learned(label: str, text: str, num_merges: int, says: str, **options: bool) -> Trial:
-    """Compare the merges that are learned from a text."""
+    """Compare the merges learned from a text."""
 
     @as_trial(label, says, "equality")
     def measure(candidate: Callable[..., list[Pair]]) -> dict[str, str | int]:
@@ -123,16 +123,16 @@ EXERCISES = (
                 merged(
                     "tokens that end or begin like the pair",
                     *(("th e s", "the s"), ("the s e", "e s"), ("x s ev", "s e")),
-                    says="Compare whole tokens instead of a text in which the tokens are joined.",
+                    says="Compare whole tokens instead of searching the joined text.",
                 ),
             ),
             "short words": (merged("at most one token", ("a", "a a"), ("", "a a")),),
         },
         hints=(
-            "Keep a position. If the next two tokens are the pair, append their sum and move "
-            "forward by two positions; if not, append one token and move forward by one.",
-            "`tokens[position : position + 2] == pair` is also safe at the last token, because a "
-            "slice may be shorter. Return `tuple(merged)`.",
+            "Keep a position. If the next two tokens are the pair, append both as one token and "
+            "move forward by two positions; if not, append one token and move forward by one.",
+            "`tokens[position : position + 2] == pair` also works at the last token, because a "
+            "slice may reach past the end. Return `tuple(merged)`.",
         ),
         unnamed=("pair[0] + pair[1]", "pair[0] + pair[0]"),
     ),
@@ -159,15 +159,15 @@ EXERCISES = (
                 learned(
                     "the four words of the chapter",
                     *(TEXT, 8),
-                    "Among equally frequent pairs, the smallest id of the left token decides, and "
-                    "then that of the right token.",
+                    "Among equally frequent pairs, choose the smallest id of the left token, and "
+                    "then the smallest id of the right token.",
                 ),
             ),
             "spaces": (
                 learned(
                     "a text with spaces",
                     *("ab ab ab ac", 2),
-                    "Merge only within a word; a space belongs to the word after it.",
+                    "Merge only within a word. A space belongs to the word after it.",
                 ),
             ),
             "no pair left": (
@@ -181,8 +181,8 @@ EXERCISES = (
         hints=(
             "`Counter(byte_words(text, pre_tokenize))` counts the words. Then repeat: count the "
             "pairs, choose the best one, append it to the merges, and merge it in every word.",
-            "Give each token an id: first those of `BYTES`, then each new token. The best pair is "
-            "`min(pairs, key=lambda pair: (-pairs[pair], ids[pair[0]], ids[pair[1]]))`.",
+            "Give each token an id: first the tokens in `BYTES`, then each new token. The best "
+            "pair is `min(pairs, key=lambda pair: (-pairs[pair], ids[pair[0]], ids[pair[1]]))`.",
         ),
         extras={
             "without words": (
@@ -210,7 +210,7 @@ EXERCISES = (
         hints=(
             "List the pairs of neighbors that are in `ranks`. If there are none, you are done. "
             "Otherwise merge the one with the lowest rank, and look again.",
-            "`min(fitting, key=lambda pair: ranks[pair])` finds it, and `merge_pair` merges it.",
+            "`min(fitting, key=lambda pair: ranks[pair])` is the pair to merge with `merge_pair`.",
         ),
         unnamed=("tokens = merge_pair(tokens,", "tokens = merge_pair(tokens[:-1],"),
     ),
@@ -248,12 +248,12 @@ LONGEST = (
 
 MISTAKES = (
     counting(
-        "word_counts_ignored: each distinct word counts only once, however often the text contains "
-        "it",
+        "word_counts_ignored: each distinct word counts only once, no matter how often it appears "
+        "in the text",
         ("+= count", "+= 1"),
     ),
     counting(
-        "once_per_word: a pair counts once in a word that contains it several times",
+        "once_per_word: a pair counts only once in a word that contains it several times",
         ("pairwise(tokens)", "set(pairwise(tokens))"),
     ),
     counting(
@@ -266,8 +266,8 @@ MISTAKES = (
         ("pairs[pair]", "pairs[tuple(sorted(pair))]"),
     ),
     counting(
-        "overlaps_left_out: in *a·a·a*, the pair *a*, *a* counts once, as it does in "
-        "SentencePiece; here and in the `tokenizers` library it counts twice",
+        "overlaps_left_out: the pair *a*, *a* counts only once in *a·a·a*, as it does in "
+        "SentencePiece, but here and in the `tokenizers` library it counts twice",
         (
             "for pair in pairwise(tokens):\n",
             "used = -1\n        for n, pair in enumerate(pairwise(tokens)):\n"
@@ -286,7 +286,7 @@ MISTAKES = (
         ("pairwise(tokens)", "zip(tokens, tokens)"),
     ),
     merging(
-        "first_only: only the first pair of the word is merged",
+        "first_only: only the first occurrence of the pair in the word is merged",
         (GAP, f"{GAP}            merged += tokens[position:]\n            break\n"),
     ),
     merging(
@@ -311,12 +311,12 @@ MISTAKES = (
         ("return tuple(merged)", "return tuple(merged[::-1])"),
     ),
     merging(
-        "last_token_lost: the loop ends one position early, and the last token is lost",
+        "last_token_lost: the loop ends one position early, so the last token is lost",
         ("while position < len(tokens):", "while position < len(tokens) - 1:"),
     ),
     merging(
-        "text_replaced: the tokens are joined with spaces and replaced as text, so the merge *e + "
-        "s* turns *the·s* into *thes*",
+        "text_replaced: the tokens are joined with spaces and the pair is replaced as text, so "
+        "the merge *e + s* turns *the·s* into *thes*",
         (
             "merged = []",
             'joined = b" ".join(tokens).replace(b" ".join(pair), b"".join(pair))\n'
@@ -328,22 +328,22 @@ MISTAKES = (
         ("== pair", "in (pair, pair[::-1])"),
     ),
     merging(
-        "list_returned: a list is returned, but the tokens of a word are the key of a dictionary",
+        "list_returned: a list is returned, but the tokens of a word serve as a dictionary key",
         ("return tuple(merged)", "return merged"),
     ),
     training(
-        "ties_first_seen: among equally frequent pairs, the one that was counted first is merged, "
-        "so the order of the text matters",
+        "ties_first_seen: the pair that was counted first wins a tie, so the order of the text "
+        "matters",
         (BEST, "max(pairs, key=lambda pair: pairs[pair])"),
         seen="karpathy/minbpe #90",
     ),
     training(
-        "ties_largest: among equally frequent pairs, the one with the largest ids is merged",
+        "ties_largest: the pair with the largest ids wins a tie",
         (BEST, "max(pairs, key=lambda pair: (pairs[pair], ids[pair[0]], ids[pair[1]]))"),
     ),
     training(
-        "ties_by_alphabet: among equally frequent pairs, the alphabet decides, although new tokens "
-        "come after all bytes",
+        "ties_by_alphabet: the alphabetically first pair wins a tie, although all new tokens have "
+        "larger ids than the bytes",
         (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
     ),
     training(
@@ -359,7 +359,7 @@ MISTAKES = (
     ),
     training(
         "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
-        "subword-nmt; here and in the `tokenizers` library it continues",
+        "subword-nmt, but here and in the `tokenizers` library it continues",
         ("if not pairs:", "if not pairs or max(pairs.values()) == 1:"),
         seen="rsennrich/subword-nmt #33",
     ),
@@ -368,8 +368,8 @@ MISTAKES = (
         ("-pairs[pair], ids", "pairs[pair], ids"),
     ),
     training(
-        "word_counts_ignored: each distinct word counts only once, however often the text contains "
-        "it",
+        "word_counts_ignored: each distinct word counts only once, no matter how often it appears "
+        "in the text",
         ("Counter(byte_words(text, pre_tokenize))", "Counter(set(byte_words(text, pre_tokenize)))"),
     ),
     training(
@@ -394,7 +394,7 @@ MISTAKES = (
         (LOWEST, "max(fitting, key=fitting.count)"),
     ),
     applying(
-        "left_to_right: the first pair from the left that is a merge is merged, whatever its rank",
+        "left_to_right: the leftmost pair that can be merged is merged first, whatever its rank",
         (LOWEST, "fitting[0]"),
         seen="rasbt/LLMs-from-scratch #558",
     ),
@@ -403,7 +403,7 @@ MISTAKES = (
         (LOWEST, LOWEST.replace("min", "max")),
     ),
     applying(
-        "longest_token: the word is split into the longest tokens that some merge has made",
+        "longest_token: the word is split greedily into the longest tokens in the vocabulary",
         ("while True:", LONGEST),
     ),
     applying(
@@ -415,7 +415,7 @@ MISTAKES = (
         ("        if not fitting:\n            return tokens\n", ""),
     ),
     applying(
-        "unknown_pair: the rank of a pair that is not a merge is looked up",
+        "unknown_pair: the code looks up the rank of a pair that is not a merge",
         (" if pair in ranks]", "]"),
     ),
 )
@@ -425,7 +425,7 @@ MISTAKES = (
 
 
 def count_by_position(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, bytes]]:
-    """Go through the positions of each word."""
+    """Count the pair at each position of each word."""
     found: Counter[tuple[bytes, bytes]] = Counter()
     for word in words:
         for place in range(len(word) - 1):
@@ -448,7 +448,7 @@ def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tu
 
 
 def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Merge the first two tokens or keep the first, and call the function again for the rest."""
+    """Merge the first two tokens or keep the first, and recurse on the remaining tokens."""
     if len(tokens) < 2:
         return tuple(tokens)
     size = 2 if tokens[:2] == pair else 1

@@ -30,10 +30,10 @@ FORMULA = (
     "The loss of a token is minus the sum of two terms: (1 - smoothing) times the log-probability "
     "of the correct token, and smoothing times the mean log-probability of all tokens but padding."
 )
-PADDING = "Leave targets that are padding out of both the sum and the number of tokens."
+PADDING = "Leave padding targets out of both the sum and the token count."
 EQUATION = "Equation (3) is 1/√d_model times the smaller of 1/√step and step / warmup_steps^1.5."
 SHIFT = "The model reads `tgt[:, :-1]` and must predict `tgt[:, 1:]`."
-CORRECTION = "Divide each moment by 1 - beta**step before you use it, and return it undivided."
+CORRECTION = "Divide each moment by 1 - beta**step before you use it, but return it uncorrected."
 SMALL = "Divide by √v_hat + eps, so that the first update is about 1 or -1 for every gradient."
 STEP = "Update the weights once with the summed gradients, and return the sum of the losses."
 
@@ -55,7 +55,7 @@ def uniform(candidate: Callable) -> dict[str, float]:
 
 
 def rates(label: str, steps: Iterable[int], d_model: int, warmup_steps: int) -> Trial:
-    """Compare the learning rates of some steps."""
+    """Compare the learning rates at some steps."""
     cases = {f"rate of step {n}": (n, d_model, warmup_steps) for n in steps}
     return calls(label, cases, says=EQUATION)
 
@@ -150,11 +150,11 @@ EXERCISES = (
         hints=(
             "Turn the logits into log-probabilities over the last axis. One term of the loss reads "
             "them at the correct token, and the other averages them over the vocabulary.",
-            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` reads those of the correct "
-            "tokens. Without `pad_id`, the smoothing mass is spread over all V tokens. With it, "
-            "the mass is spread over the V - 1 tokens that are not padding, including the correct "
-            "one.",
-            "With `pad_id`, set the losses where `targets == pad_id` to 0, add up the others, and "
+            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects those of the "
+            "correct tokens. Without `pad_id`, the smoothing mass is spread over all V tokens. "
+            "With it, the mass is spread over the V - 1 tokens that are not padding, including "
+            "the correct one.",
+            "With `pad_id`, set the losses where `targets == pad_id` to 0, add up all losses, and "
             "divide by the number of real targets. (`pad_id` may be 0, so test `is None`.)",
         ),
         extras={
@@ -177,9 +177,9 @@ EXERCISES = (
             "tiny gradients": (updates("gradients of about 0.0001", [1, 2], size=1e-4),),
         },
         hints=(
-            "There are three stages: update both moving averages, correct both, and divide.",
-            "`m = beta1 * m + (1 - beta1) * gradient`, and `v` does the same with `gradient**2`. "
-            "The corrected `m_hat` is `m / (1 - beta1**step)`.",
+            "There are three stages: update both moving averages, correct them, and divide.",
+            "`m = beta1 * m + (1 - beta1) * gradient`, and `v` is updated in the same way with "
+            "`beta2` and `gradient**2`. The corrected `m_hat` is `m / (1 - beta1**step)`.",
             "Return `m_hat / (v_hat.sqrt() + eps), m, v`, because the next step needs `m` and `v`.",
         ),
         extras={
@@ -201,7 +201,7 @@ EXERCISES = (
             ),
         },
         hints=(
-            "There are two curves, a line through 0 and 1/√step. Return the smaller of the two.",
+            "There are two curves: a line through 0, and 1/√step. Return the smaller value.",
             "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
         unnamed=("step**-0.5", "step**-0.6"),
@@ -233,7 +233,7 @@ EXERCISES = (
         },
         hints=(
             "Call `optimizer.zero_grad()` first. Each `loss.backward()` then adds its gradients.",
-            'Each of `optimizer.param_groups` is a dict. Set its `group["lr"]` to the rate, and '
+            'Each group in `optimizer.param_groups` is a dict. Set `group["lr"]` to the rate, and '
             "then call `optimizer.step()` once.",
         ),
         extras={
@@ -296,8 +296,8 @@ LOSSES = (
         seen="vinhkhuc/PyTorch-Mini-Tutorials #1, DSKSD/DeepNLP-models-Pytorch #2",
     ),
     loss_mistake(
-        "log_missing: probabilities are used instead of log-probabilities: softmax instead of "
-        "log_softmax",
+        "log_missing: softmax is used instead of log_softmax, so the loss is computed from "
+        "probabilities instead of log-probabilities",
         (LOGS, "logits.softmax(dim=-1)"),
     ),
     loss_mistake(
@@ -323,8 +323,8 @@ LOSSES = (
         seen="markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166",
     ),
     loss_mistake(
-        "padding_counted: padding counts as a token, both in the sum and in the count that the sum "
-        "is divided by",
+        "padding_counted: padding counts as a token, both in the sum and in the number by which "
+        "the sum is divided",
         (MEAN_OF_REAL, "losses.mean()"),
         seen="DaoyuanLi2816/Molecule-Generator #20, voidism/DiffCSE #25",
     ),
@@ -336,7 +336,7 @@ LOSSES = (
     ),
     loss_mistake(
         "padding_in_the_sum: the losses of padding are included in the sum (`masked_fill` returns "
-        "a new tensor, so keep it)",
+        "a new tensor, so assign it)",
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
     ),
     loss_mistake(
@@ -347,8 +347,8 @@ LOSSES = (
         seen="pytorch/pytorch #73205",
     ),
     loss_mistake(
-        "mean_over_sentences: each sentence is averaged first, so the tokens of a short sentence "
-        "count more",
+        "mean_over_sentences: the loss is averaged within each sentence first, so the tokens of a "
+        "short sentence count more",
         (MEAN_OF_REAL, f"({REAL}.sum(-1) / real.sum(-1).clamp(min=1)).mean()"),
         seen="d2l-ai/d2l-en #2707",
     ),
@@ -394,8 +394,8 @@ LOSSES = (
         seen="OpenNMT/OpenNMT #570, Thijsvanede/DeepCASE #8",
     ),
     loss_mistake(
-        "pad_zero_taken_for_none: pad_id=0 is treated like no pad_id (`if pad_id` is false for 0, "
-        "so test `is None`)",
+        "pad_zero_taken_for_none: pad_id=0 is treated like a missing pad_id (`if pad_id` is false "
+        "for 0, so test `is None`)",
         ("if pad_id is None:", "if not pad_id:"),
         seen="huggingface/transformers #47286, huggingface/transformers #25625",
     ),
@@ -422,14 +422,14 @@ QUOTIENT = "m_hat / (v_hat.sqrt() + eps)"
 
 
 def corrected(old: str, new: str) -> tuple[tuple[str, str], ...]:
-    """Edit the bias correction of both moments in the same way."""
+    """Return the edits that change the bias correction of both moments in the same way."""
     return (M_HAT, M_HAT.replace(old, new)), (V_HAT, V_HAT.replace(old, new))
 
 
 ADAM_MISTAKES = (
     adam(
-        "correction_missing: neither moment is corrected, so the first updates are wrong: both "
-        "averages start at zero",
+        "correction_missing: neither moment is corrected for its start at zero, so the first "
+        "updates are wrong",
         (M_HAT, "m"),
         (V_HAT, "v"),
     ),
@@ -590,7 +590,7 @@ ONE_STEP = (
     ),
     step(
         "zero_grad_for_every_loss: zero_grad is called for every loss, so only the gradients of "
-        "the last one remain",
+        "the last loss remain",
         (ZERO, ""),
         (BACK, f"    {ZERO}{BACK}"),
     ),
@@ -619,8 +619,8 @@ ONE_STEP = (
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
     ),
     step(
-        "eval_mode: `model.eval()` is called, so dropout is off in training; a training step "
-        "keeps the mode of the model",
+        "eval_mode: `model.eval()` is called, so dropout is off in training, but a training step "
+        "must not change the model's mode",
         (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),

@@ -47,14 +47,14 @@ TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
 FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, because it may have no gradient
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
 SPREAD = "√d_model times the standard deviation of"
-LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
-LATER = "A later token must not affect the logits of earlier ones in any mode."
-PADDED = "A sentence must give the same logits alone and in a batch, with any amount of padding."
-DROPPED = "Dropout is applied to the vectors with positions and to the outputs of all sub-layers."
+LATER = "A later token must not affect the logits of earlier ones in either mode."
+PADDED = "A sentence must get the same logits alone and in a batch, with any amount of padding."
+DROPPED = "Apply dropout to the sums of embeddings and positions, and to all sub-layer outputs."
 TIED = (
-    "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which has "
-    "no bias. With tie_embeddings='all', both embeddings and the output are one matrix, with "
-    "'decoder' only the target embedding and the output, and with 'none' no matrix is shared."
+    "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which "
+    "has no bias. With tie_embeddings='all', both embeddings and the output share one matrix. "
+    "With 'decoder', only the target embedding and the output share one. With 'none', no matrix "
+    "is shared."
 )
 
 
@@ -77,7 +77,7 @@ def shows(
 
 
 def halves(model: Any) -> dict[str, Tensor]:
-    """Encode a source, and decode with a different memory."""
+    """Encode a source, and decode a target with an unrelated memory."""
     return {
         "encode(src)": model.encode(SRC),
         "decode(tgt, memory, src)": model.decode(TGT, normal("memory", *SRC.shape, D_MODEL), SRC),
@@ -102,14 +102,16 @@ def padding_effect(model: Any) -> dict[str, bool]:
     }
 
 
-@as_trial("a new model", "Call `initialize`, which also treats a shared matrix as an embedding.")
+@as_trial("a new model", "Call `initialize`, which initializes a shared matrix like an embedding.")
 def start(candidate: Callable) -> dict[str, float]:
     apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
     return {
         f"{SPREAD} src_embedding": loudness(apart.src_embedding.weight),
         f"{SPREAD} tgt_embedding": loudness(apart.tgt_embedding.weight),
         f"{SPREAD} the shared matrix": loudness(tied.output.weight),
-        f"{LARGEST} output": glorot_ratio(apart.output.weight),
+        "largest entry of output, divided by Glorot and Bengio's bound": glorot_ratio(
+            apart.output.weight
+        ),
     }
 
 
@@ -150,8 +152,8 @@ EXERCISES = (
         },
         hints=(
             "Build six parts: src_embedding, tgt_embedding, positions, encoder, decoder and "
-            "output. The seven steps before the config use all of them. Store the config, because "
-            "every forward pass needs `pad_id` and `d_model`.",
+            "output. The seven steps earlier in the chapter use all of them. Store the config, "
+            "because every forward pass needs `pad_id` and `d_model`.",
             "On each side, look up the embeddings, multiply by √d_model, add the positions, and "
             "call the stack. Build the masks from the ids: the source's padding mask for the "
             "encoder and for cross-attention, and `causal_mask & padding_mask` of the target for "
@@ -266,8 +268,8 @@ MASKS = (
         (PAST, "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).tril(1)"),
     ),
     model(
-        "causal_inverted: the causal mask is inverted as for torch.nn, but True means *may look* "
-        "here",
+        "causal_inverted: the causal mask is inverted, as torch.nn expects, but here True means "
+        "*may look*",
         (PAST, f"~{PAST}"),
         seen="hkproj/pytorch-transformer #19",
     ),
@@ -294,13 +296,13 @@ MASKS = (
         seen="minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
     ),
     model(
-        "masks_joined_by_or: the causal mask and the padding mask are joined by `|`, so a token "
-        "may be seen if one of them allows it; use `&`",
+        "masks_joined_by_or: the causal mask and the padding mask are combined with `|`, so a "
+        "token is visible if either mask allows it; use `&`",
         (SELF, f"past | {OWN}"),
     ),
     model(
-        "padding_inverted: the padding masks are inverted as for torch.nn, but True means *may "
-        "look* here",
+        "padding_inverted: the padding masks are inverted, as torch.nn expects, but here True "
+        "means *may look*",
         ("padding_mask(", "~padding_mask("),
     ),
     model(
@@ -321,8 +323,7 @@ PARTS = (
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
-        "output_not_tied: the output layer does not share the embedding's matrix; it only "
-        "starts with a copy of it",
+        "output_not_tied: the output layer has its own matrix instead of sharing the embedding's",
         ('c.tie_embeddings != "none"', "False"),
     ),
     model("output_bias: the output layer has a bias", (", bias=False", "")),
@@ -333,8 +334,8 @@ PARTS = (
         seen="pytorch/translate #220",
     ),
     model(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout is called without training=self.training, so it is also "
+        "active in eval mode",
         (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
         seen="pytorch/pytorch #26338",
     ),
@@ -352,7 +353,7 @@ MISTAKES = (*WORDS, *MASKS, *PARTS)
 
 
 class ModelInSmallSteps(nn.Module):
-    """Write the embedding and the masks as methods."""
+    """A Transformer with separate methods for the embedding and for the masks."""
 
     def __init__(self, config):
         super().__init__()
@@ -380,7 +381,7 @@ class ModelInSmallSteps(nn.Module):
         return self.positions(table(ids).mul(self.config.d_model**0.5))
 
     def words(self, ids: Tensor) -> Tensor:
-        """Mark the real tokens."""
+        """Return the padding mask, which is True for real tokens."""
         return (ids != self.config.pad_id).unsqueeze(1).unsqueeze(2)
 
     def encode(self, src):
@@ -402,7 +403,7 @@ class ModelInSmallSteps(nn.Module):
         return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
-        """Record the weights in the three kinds of attention."""
+        """Record the weights of all three kinds of attention."""
         places = {
             "encoder": [layer.self_attn for layer in self.encoder.layers],
             "decoder": [layer.self_attn for layer in self.decoder.layers],
