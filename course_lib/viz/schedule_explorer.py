@@ -1,4 +1,4 @@
-"""An explorer of the learning-rate schedule, with recorded training runs (paper, §5.3)."""
+"""An explorer for the learning-rate schedule, with recorded training runs (paper, §5.3)."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from course_lib.training import warmup_inverse_sqrt
 from course_lib.viz.explorer_base import Explorer
 
 PAPER = {"warmup_steps": 4000, "d_model": 512}  # table 3, row (base)
-LAST = 100_000  # step of the picture
+LAST = 100_000  # the last step in the picture
 
 
 def recorded_runs() -> list[Entry]:
@@ -24,7 +24,7 @@ def recorded_runs() -> list[Entry]:
 
 
 class ScheduleExplorer(Explorer):
-    """Let the reader drag the learning rate's peak, and show runs with a similar warm-up."""
+    """An explorer in which readers drag the peak of the learning rate and see recorded runs."""
 
     module = "schedule"
     alt = (
