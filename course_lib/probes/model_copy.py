@@ -31,7 +31,7 @@ def copy_model(model: nn.Module) -> nn.Module:
     try:
         copied = copy.deepcopy(model, copies)
     except (TypeError, RuntimeError) as error:
-        raise ValueError(f"the model cannot be copied for the probes: {error}") from error
+        raise ValueError(f"the probes need a copy, but copying failed: {error}") from error
     for module in copied.modules():
         for name, value in list(vars(module).items()):
             if isinstance(value, FunctionType) and value.__closure__:

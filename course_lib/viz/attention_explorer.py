@@ -26,10 +26,11 @@ class AttentionExplorer(Explorer):
 
     module = "attention"
     alt = (
-        "A query and four keys as arrows in a plane, four values and the output in another, and "
-        "below them bars for the scores and the weights, and a scale of the gradient. The query is "
-        "the key of “five”, which gets the largest weight, so the output is close to its value. "
-        "The gradient is far above the mark below which the softmax is saturated."
+        "Two planes: one shows a query and four keys as arrows, and the other shows four values "
+        "and the output. Below them are bars for the scores and the weights, and an axis for the "
+        "gradient. The query equals the key of “five”, which gets the largest weight, so the "
+        "output is close to the value of “five”. The gradient is far above the mark below which "
+        "the softmax is saturated."
     )
     x = Float(2.0).tag(sync=True, state=True)
     y = Float(1.0).tag(sync=True, state=True)

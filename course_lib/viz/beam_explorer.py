@@ -65,10 +65,10 @@ class BeamExplorer(Explorer):
 
     module = "beams"
     alt = (
-        "A tree of four steps with two hypotheses. Each step shows the best four continuations "
-        "with their total log-probability, and whether they are kept, cut or ended. “rain falls” "
-        "ended in step 3 with −1.67; next to the tree is its sum. It is the best sentence. Greedy "
-        "decoding writes “it is raining”, with −2.00."
+        "A tree that keeps two hypotheses for four steps. Each step shows the four best "
+        "continuations with their total log-probabilities, and whether they are kept, cut or "
+        "ended. “rain falls” ended in step 3 with −1.67, and the terms of this sum are next to "
+        "the tree. It is the best sentence. Greedy decoding writes “it is raining”, with −2.00."
     )
     beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
     alpha = Float(0.0, min=0).tag(sync=True, state=True)

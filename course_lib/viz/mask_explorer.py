@@ -37,10 +37,10 @@ class MaskExplorer(Explorer):
 
     module = "masks"
     alt = (
-        "A table of which query of “[bos] drei hundert fünf [pad] [pad]” may look at which key, "
-        "below it the row of “fünf” in three conventions, and next to it the weights of a trained "
-        "layer. Everything above the diagonal and both padding columns are blocked, so nothing "
-        "leaks from the future."
+        "A table shows which query of “[bos] drei hundert fünf [pad] [pad]” may look at which "
+        "key. Below it is the row of “fünf” in three conventions, and next to it are the weights "
+        "of a trained layer. Everything above the diagonal and both padding columns are blocked, "
+        "so nothing leaks from the future."
     )
     attention = Unicode(DECODER).tag(sync=True, state=True)
     mask = Unicode("both").tag(sync=True, state=True)

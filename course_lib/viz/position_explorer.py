@@ -42,8 +42,9 @@ class PositionExplorer(Explorer):
     module = "positions"
     alt = (
         "A map of the sinusoidal codes of 51 positions in 64 columns, with frames around position "
-        "40 and the columns of pair 3; its dot products with all positions, which are largest at "
-        "the position itself and at its neighbors; and a clock for every pair of columns."
+        "40 and the columns of pair 3; the dot products of position 40 with all positions, which "
+        "are largest at position 40 itself and at its neighbors; and a clock for every pair of "
+        "columns."
     )
     kind = Unicode("sinusoidal").tag(sync=True, state=True)
     d_model = Int(64).tag(sync=True, state=True)

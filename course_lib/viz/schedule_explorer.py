@@ -28,10 +28,11 @@ class ScheduleExplorer(Explorer):
 
     module = "schedule"
     alt = (
-        "Left, the learning rate over the steps on logarithmic axes: with a warm-up of 50 steps it "
-        "rises to 0.0125 and falls again; the paper’s, dashed, is lower and peaks at step 4,000. "
-        "Right, the losses of recorded runs over 450 steps: three with a warm-up of 50 steps, and "
-        "those with other warm-ups, thin, with their warm-ups at the ends."
+        "On the left is the learning rate at every step, on logarithmic axes. With a warm-up of "
+        "50 steps, it rises to 0.0125 and falls again; the paper’s rate, dashed, is lower and "
+        "peaks at step 4,000. On the right are the losses of recorded runs over 450 steps: three "
+        "thick curves for a warm-up of 50 steps, and thin curves for other warm-ups, whose "
+        "lengths are at the ends of the curves."
     )
     warmup_steps = Int(50, min=1).tag(sync=True, state=True)
     d_model = Int(128, min=1).tag(sync=True, state=True)

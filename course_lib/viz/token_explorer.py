@@ -24,9 +24,9 @@ class TokenExplorer(Explorer):
 
     module = "tokens"
     alt = (
-        "The word siebentausend in rows. In the first row every letter is a token. Three more rows "
-        "have the number of a merge, and the tokens after it: nt, then ent, then se. The bar at "
-        "the left can show three further merges."
+        "The word siebentausend in four rows. In the first row, every letter is a token. Each of "
+        "the other three rows shows the number of a merge and the tokens after it: the merges "
+        "form nt, then ent, then se. The bar on the left can show three more merges."
     )
     text = Unicode("siebentausend").tag(sync=True, state=True)
     step = Int(3).tag(sync=True, state=True)
