@@ -182,11 +182,11 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
         (lambda: heatmap(torch.ones(1, 1, 1), ["a"], ["b"]), "shape (1, 1, 1)"),
         (
             lambda: heatmap(torch.ones(1, 2), ["a"], ["b", "c"], mask=torch.eye(2).bool()),
-            "mask (2, 2) of torch.bool does not fit values (1, 2)",
+            "mask must be torch.bool of shape (1, 2), got torch.bool of shape (2, 2)",
         ),
         (
             lambda: heatmap(torch.eye(2), ["a", "b"], ["c", "d"], mask=torch.eye(2)),
-            "mask (2, 2) of torch.float32 does not fit",
+            "got torch.float32 of shape (2, 2)",
         ),
         (
             lambda: curves([1, 2], {"bad": [0.0]}, xlabel="x", ylabel="y"),

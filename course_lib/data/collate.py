@@ -34,7 +34,7 @@ def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
 
 
 class BatchMaker:
-    """Draw a random batch for any step; a step always gets the same batch.
+    """Draw a random batch for any step; the same step always gets the same batch.
 
     A batch depends only on seed and step, so a resumed training run gets the same batches as an
     uninterrupted one.

@@ -83,7 +83,7 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     if split not in SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     if type(count) is not int or not 1 <= count <= LIMIT // 20:
-        raise ValueError(f"count must be from 1 to {LIMIT // 20}, got {count}")
+        raise ValueError(f"count must be an integer from 1 to {LIMIT // 20}, got {count}")
     rng = random.Random(f"{split} {seed}")
     drawn: list[int] = []
     seen: set[int] = set()

@@ -39,8 +39,8 @@ class Tokenizer:
 
         Args:
             texts: Text in both languages, from the training split only.
-            vocab_size: Number of tokens to learn, including the four special tokens. Learning stops
-                earlier if no more pairs are left.
+            vocab_size: Number of tokens to learn, including the four special tokens. The vocabulary
+                is smaller if no more pairs are left to merge.
             split_punctuation: Whether every punctuation mark is a separate token. If so, ``Mann``
                 and ``Mann,`` share the token ``▁Mann``. It is False for number words, because their
                 hyphens belong to the words.

@@ -68,7 +68,7 @@ def from_pretrained(
     """Load a model in Llama's layout from a folder in the published format, or from a GGUF file.
 
     ``model_class`` is our ``ModernDecoder``, or a class that you wrote.
-    Returns the model in eval mode and its tokenizer, or None if it has no tokenizer.
+    Returns the model in eval mode and its tokenizer (None if the folder has none).
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     if Path(path).suffix == ".gguf":
@@ -98,7 +98,7 @@ def _from_gguf(
         "tie_word_embeddings": "output.weight" not in weights,
         "rope_scaling": {} if scaling["type"] in (None, "none") else scaling,
     }
-    config = _to_config(ConfigFields(content, f"{path.name}, with the field names of config.json,"))
+    config = _to_config(ConfigFields(content, f"{path.name} (fields named as in config.json)"))
     config = replace(config, qkv_bias="blk.0.attn_q.bias" in weights)
     if "rope_freqs.weight" in weights:  # for example, in Llama 3.1
         config = replace(config, rope_factors=tuple(weights["rope_freqs.weight"].tolist()))
@@ -177,7 +177,7 @@ def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, .
 
 
 def to_state_dict(model: ModernDecoder) -> dict[str, Tensor]:
-    """Return copies of a model's weights under Llama's names, without a tied output."""
+    """Return copies of a model's weights under Llama's names, without a tied output layer."""
     return _layout(model.config).state(model)
 
 

@@ -52,7 +52,7 @@ FIXED = {  # for each field, the only supported value, which is also the default
 
 
 class MarianTokenizer:
-    """Turn text into ids of a Marian model's subword tokens, and back.
+    """The tokenizer of a Marian model, which turns text into ids and back.
 
     The SentencePiece model ``source.spm`` in the folder splits the source, and ``vocab.json`` maps
     the tokens of both languages to ids. (Only training needs ``target.spm``.)
@@ -112,7 +112,7 @@ def from_pretrained(
     for name in weights.keys() & POSITIONS:  # tables in 16 bits are rounded
         table = weights[name].to(ours.dtype)
         if table.shape != ours.shape or not torch.allclose(table, ours, rtol=0, atol=5e-3):
-            raise ValueError(f"{name} must contain sines and cosines in shape {tuple(ours.shape)}")
+            raise ValueError(f"{name} must be a sinusoidal table of shape {tuple(ours.shape)}")
     if not (Path(folder) / "source.spm").is_file():
         return model, None
     tokenizer = MarianTokenizer(folder)
@@ -129,7 +129,7 @@ def from_pretrained(
 def build(
     config: TransformerConfig, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> Transformer:
-    """Build a model with an output bias and with all sines before all cosines, as Marian has."""
+    """Build a model with an output bias and with all sines before all cosines, like Marian's."""
     model = model_class(config)
     model.output.bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
     waves = sinusoidal_encoding(config.max_len, config.d_model)  # (max_len, d_model)
@@ -138,7 +138,7 @@ def build(
 
 
 def _to_config(fields: ConfigFields) -> TransformerConfig:
-    """Translate a configuration; reject an unusual start token or unequal encoder and decoder."""
+    """Translate a configuration; reject an unusual start token or a decoder unlike the encoder."""
     V = fields.size("vocab_size")
     d_model = fields.size("d_model")
     num_heads = fields.size("encoder_attention_heads")

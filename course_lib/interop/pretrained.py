@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights in a folder by name, without running any code in the files.
 
-    There is one file, or an index that lists several; older folders contain ``*.bin`` files.
+    A folder contains one weights file, or several and an index; in older folders, they end in .bin.
     Raises ValueError if there are no weights, if a file is missing or does not contain named
     tensors, or if there are several files without an index.
     """
@@ -78,7 +78,7 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
 class Layout:
     """The names and the shapes that a published format uses for a model's parameters.
 
-    ``names`` maps our names for modules (or parameters) to the published ones, where ``*`` stands
+    ``names`` maps our names for modules (or parameters) to published names, where ``*`` stands
     for a layer's number. ``to_ours`` and ``to_published`` convert a weight, given its published
     name. In files, each name may begin with ``prefix``. ``unread`` is a regular expression that
     matches the names to leave out, such as those of masks.

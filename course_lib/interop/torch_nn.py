@@ -44,7 +44,7 @@ def grad_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
     """Pair the gradients of two modules that hold the same weights, parameter by parameter.
 
     Call ``backward`` for both first. Returns pairs of equal shape, one for each of our parameters
-    (of a ``Transformer``, only those of its two stacks; of a ``GPT``, of its layers and last norm).
+    (for a ``Transformer``, only in its stacks; for a ``GPT``, only in its layers and last norm).
     Raises ValueError in the same cases as ``load_from_torch``, and if a gradient is missing.
     """
     return _pairs(ours, theirs, _gradient)
@@ -96,7 +96,7 @@ def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor])
             raise ValueError(f"our {name} has shape {tuple(weight.shape)}, torch's {tuple(shape)}")
     sizes = [sum(weight.numel() for weight in each.values()) for each in (mine, blocks)]
     if sizes[0] != sizes[1] or any(getattr(m, "add_zero_attn", False) for m in theirs.modules()):
-        raise ValueError("biases of some projections only, and add_zero_attn, are not supported")
+        raise ValueError("biases in only some projections, and add_zero_attn, are not supported")
     return [(read(weight), _rows(read(block), name)) for name, weight, block in pairs]
 
 
@@ -108,7 +108,7 @@ def _torch_name(name: str) -> str:
 
 
 def _rows(theirs: Tensor, name: str) -> Tensor:
-    """Return the rows for our parameter with this name: torch stores three projections as one."""
+    """Return our parameter's rows of torch's parameter, which may join three projections."""
     projection = re.search(r"w_([qkv])\.", name)
     return theirs.chunk(3)["qkv".index(projection[1])] if projection else theirs
 

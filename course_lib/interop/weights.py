@@ -96,8 +96,8 @@ def is_complete(folder: Path, model: PublishedModel) -> bool:
 def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -> Path:
     """Fill a folder, unless it is complete; ``fetch`` writes the files to a temporary folder.
 
-    The files get their final names only when all are complete and have the expected digests. If
-    other processes fill the same folder, they wait. Returns the path that the loaders read.
+    The files get their final names only when all are complete and have the expected digests. Only
+    one process at a time fills a folder. Returns the path that the loaders read.
     """
     scratch = folder.with_name(f".{folder.name}.download")
     with FileLock(scratch.with_suffix(".lock")):
@@ -127,7 +127,7 @@ def checked_path(folder: Path, model: PublishedModel) -> Path:
 
 
 def _installed(model: PublishedModel) -> Path | None:
-    """Return the weights file of the package that Python would import, or None; import nothing."""
+    """Find the weights file in the package that Python would import; do not import the package."""
     paths = (Path(folder, model.file) for folder in sys.path)
     first = next((path for path in paths if path.parent.is_dir()), None)
     return first if first and first.is_file() else None

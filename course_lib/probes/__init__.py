@@ -1,4 +1,4 @@
-"""Probes, which test every next-token model for required properties, without a reference model.
+"""Probes test properties that every correct next-token model has, without a reference model.
 
 A probe feeds ids that it chooses to a model and looks at the logits. Probes find leaks, padding
 that is not ignored, and layers that never learn. They run on copies, so your model never changes.
@@ -74,7 +74,7 @@ def probe(
         forward: ``forward(model, ids)`` or ``forward(model, src, tgt)``, if your model is called
             differently.
         loss: Your own loss function, ``loss(model, ids)`` or ``loss(model, src, tgt)``, for whole
-            sequences ``(B, T + 1)``. It replaces the cross-entropy in the probes of learning.
+            sequences ``(B, T + 1)``. It replaces cross-entropy when probes train the model.
         generate: Your own greedy decoding: ``generate(model, src)`` returns ids without ``bos_id``,
             and ``generate(model, ids)`` returns the given ids and the new ones.
         bos_id: Id of the token that starts every target; required with ``generate`` and a source.

@@ -1,4 +1,4 @@
-"""Copies of a model, which a probe may change because the original stays the same."""
+"""Copies of a model that a probe may change without changing the original."""
 
 import copy
 from collections.abc import Callable

@@ -50,7 +50,7 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
         side: The index of the input: 0 for the source, and -1 for the target or the only text.
 
     Returns:
-        Shape ``(T, L)``: how much the logits at position t change if token l changes, as a multiple
+        Shape ``(T, L)``: how much the logits at position t change if token l changes, as a fraction
         of the largest logit.
     """
     ids = probed.batch()
@@ -126,7 +126,7 @@ def padding_invariance(probed: ProbedModel) -> Finding | None:
     if probed.reads_source:
         gap = _gap_when_padding_is_louder(probed, probed.pad_id)
         if not gap < NOISE:
-            return False, "the model reads padding at the start of or inside a source: mask by id"
+            return False, "the model reads padding before or inside a source: mask it by its id"
     return True, "padding does not change the logits"
 
 
@@ -195,7 +195,7 @@ def determinism(probed: ProbedModel) -> Finding | None:
         between[0][:, 2:] = probed.pad_id
     probed.logits(*between)
     if not difference(probed.logits(*ids), base) < NOISE:
-        return False, "a call affects the next one: something is changed in place, such as a mask"
+        return False, "one call affects the next: something is changed in place, such as a mask"
     return True, "in eval mode, the same ids give the same logits"
 
 
@@ -271,7 +271,7 @@ def _written_as_in_one_pass(
         count += new
         if wrong:
             hint = f"{wrong} of {new} new tokens are not the arg max of one pass over the output"
-            return False, f"{hint}: look at its first input token, the cache and the mode"
+            return False, f"{hint}: look at the first input token, the cache and the mode"
     if not torch.equal(outputs[0], outputs[2]):
         return False, "a repeated call returns different tokens: something is kept between calls"
     return True, f"all {count} new tokens are the arg max of one pass over the output"

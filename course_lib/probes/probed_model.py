@@ -104,7 +104,7 @@ def find_logits(output: object) -> Tensor | None:
 def logits_of(output: object) -> Tensor:
     """Return the logits in a model's output; raise ValueError if there are none.
 
-    If a token's logit is -inf at every position, we replace it by the lowest logit of the others.
+    A token that the model excludes with -inf at every position gets the lowest other logit.
     """
     logits = find_logits(output)
     if logits is None:

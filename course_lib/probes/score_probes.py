@@ -36,7 +36,7 @@ class _ScoreReader(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Look at the arguments of each torch function, and call it."""
+        """Inspect the arguments of each torch function, and call it."""
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "softmax":
@@ -84,7 +84,7 @@ class _ScoreReader(TorchFunctionMode):
         self.scalings.append(_Scaling(scale, width, keys, deviation))
 
     def read_mask(self, allowed: Tensor) -> None:
-        """Check that each query may attend to a key; skip tiles of a mask, which may be padding."""
+        """Check that each query may attend to a key; skip tiles, which may be all padding."""
         whole = allowed.dim() < 2 or allowed.size(-2) in (1, SOURCE, TARGET)
         if whole and not allowed.any(dim=-1).all():
             self.mistakes.append("a query may not attend to any key, although no token is padding")

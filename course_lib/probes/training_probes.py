@@ -150,7 +150,7 @@ def overfit_one_batch(probed: ProbedModel) -> Finding:
 
 
 def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
-    """Memorize a batch in eval mode; return all losses, of which the last has the final weights."""
+    """Memorize a batch in eval mode; return all losses, the last with the final weights."""
     widest = max(parameter.size(-1) for parameter in probed.model.parameters() if parameter.dim())
     rate = 0.02 / math.sqrt(widest)
     optimizer = torch.optim.Adam(probed.model.parameters(), lr=rate, betas=(0.9, 0.98))
@@ -198,7 +198,7 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
     together = probed.loss(probed.model, *source, padded).item()
     hint = f"nats per token: {together:.3f} for a batch, {alone:.3f} for its single rows"
     if not abs(together - alone) <= ROUNDING * abs(alone):
-        return False, f"{hint}; look at padding, and at the number that divides the sum"
+        return False, f"{hint}; look at padding and at the divisor of the sum"
     return True, hint
 
 
@@ -239,7 +239,7 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
 
 
 def _loss_and_logits(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Compute the loss; return it and the logits that it depends on, which keep their gradient."""
+    """Compute the loss; return it and the logits behind it, which keep their gradient."""
     outputs: list[Tensor] = []
 
     def keep(module: nn.Module, inputs: tuple, output: object) -> None:

@@ -1,7 +1,7 @@
 """The base class of all explorers, which are interactive drawings that the browser computes.
 
 Each explorer is an ES module in this folder. A notebook runs it as an anywidget widget, and the
-site runs it without a kernel. It starts from the same state in both.
+site runs it without a kernel. Both start from the same state.
 """
 
 import re
@@ -65,7 +65,7 @@ class Explorer(anywidget.AnyWidget):
         return {name: getattr(self, name) for name in self.names}
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the numbers of the module's ``compute`` with the course's own functions."""
+        """Compute the same numbers as the module's ``compute``, with the course's own functions."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:

@@ -78,7 +78,7 @@ def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dic
 class HeadsExplorer(Explorer):
     """An explorer that shows every head of the trained translator and can switch heads off.
 
-    The translator is the one from chapter 11. If it is missing, we train it in half a minute.
+    The translator is the one from chapter 11. If it is missing, training it takes half a minute.
     """
 
     module = "heads"

@@ -22,9 +22,9 @@ RECORD = Path(__file__).with_name("mask_layer.json")  # by experiments/mask_laye
 
 
 class MaskExplorer(Explorer):
-    """An explorer in which readers open or block a mask's cells and see a layer's weights.
+    """An explorer in which readers open or block a mask's cells and see a trained layer's weights.
 
-    The layer has one head and was trained to translate the number words from 1 to 999 into German.
+    The layer has one head. It was trained to translate the number words from 1 to 999 into German.
     Words that are not in its vocabulary get the vector of [unk].
 
     Attributes:

@@ -125,7 +125,8 @@ def heatmap(
         labels = f"{len(rows)} row labels and {len(columns)} column labels"
         raise ValueError(f"values of shape {shape} do not fit {labels}")
     if mask is not None and (mask.shape != shape or mask.dtype != torch.bool):
-        raise ValueError(f"mask {tuple(mask.shape)} of {mask.dtype} does not fit values {shape}")
+        found = f"{mask.dtype} of shape {tuple(mask.shape)}"
+        raise ValueError(f"the mask must be torch.bool of shape {shape}, got {found}")
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
     if mask is not None:
