@@ -112,7 +112,7 @@ def from_pretrained(
     for name in weights.keys() & POSITIONS:  # tables in 16 bits are rounded
         table = weights[name].to(ours.dtype)
         if table.shape != ours.shape or not torch.allclose(table, ours, rtol=0, atol=5e-3):
-            raise ValueError(f"{name} must be a sinusoidal table of shape {tuple(ours.shape)}")
+            raise ValueError(f"{name} must contain sines and cosines of shape {tuple(ours.shape)}")
     if not (Path(folder) / "source.spm").is_file():
         return model, None
     tokenizer = MarianTokenizer(folder)
