@@ -122,11 +122,9 @@ def heatmap(
     values = values.detach().cpu()
     shape = tuple(values.shape)
     if shape != (len(rows), len(columns)):
-        labels = f"{len(rows)} row labels and {len(columns)} column labels"
-        raise ValueError(f"values of shape {shape} do not fit {labels}")
+        raise ValueError(f"values of shape {shape} do not fit {len(rows)} × {len(columns)} labels")
     if mask is not None and (mask.shape != shape or mask.dtype != torch.bool):
-        found = f"{mask.dtype} of shape {tuple(mask.shape)}"
-        raise ValueError(f"the mask must be torch.bool of shape {shape}, got {found}")
+        raise ValueError(f"a {tuple(mask.shape)} mask of {mask.dtype} does not fit {shape} values")
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
     if mask is not None:
