@@ -92,7 +92,7 @@ class _ScoreReader(TorchFunctionMode):
 
 @as_probe
 def attention_scores(probed: ProbedModel) -> Finding | None:
-    """Scores are divided by √d_k, each query may attend to a key, and softmax is over the keys.
+    """Scores are divided by √d_k, each query may attend to a key, and the softmax is over the keys.
 
     ``attention_scale`` or the model's configuration may ask for a different scale. Any other scale
     raises an alarm if it is larger and saturates the softmax, or if it is a common mistake.
