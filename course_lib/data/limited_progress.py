@@ -6,7 +6,7 @@ from tqdm.auto import tqdm
 class LimitedProgress(tqdm):
     """A progress bar that stops an endless download before it fills the memory or the disk."""
 
-    max_bytes = 2_000_000_000  # more than any file of the course has
+    max_bytes = 2_000_000_000  # larger than any file that the course downloads
     received: float = 0
 
     def update(self, n: float | None = 1) -> bool | None:

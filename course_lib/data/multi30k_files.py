@@ -36,7 +36,7 @@ CAPTIONS = (  # our own, German and English; the records show how a translator t
     ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
      "The teacher explains why the Transformer needs no memory."),
 )  # fmt: skip
-MAX_BYTES = 50_000_000  # more than any file of the corpus has, compressed or not
+MAX_BYTES = 50_000_000  # larger than any file of the corpus, compressed or not
 
 
 def multi30k_folder(folder: Path | str | None = None) -> Path:

@@ -102,7 +102,7 @@ def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -
     scratch = folder.with_name(f".{folder.name}.download")
     with FileLock(scratch.with_suffix(".lock")):
         if not is_complete(folder, model):
-            shutil.rmtree(scratch, ignore_errors=True)  # of an attempt that failed
+            shutil.rmtree(scratch, ignore_errors=True)  # left by a failed attempt
             scratch.mkdir()
             fetch(scratch)
             checked_path(scratch, model)

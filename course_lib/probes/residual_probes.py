@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from course_lib.probes.model_copy import copy_model
 from course_lib.probes.probed_model import ROUNDING, Finding, ProbedModel, as_probe, difference
 
-FORGOTTEN = 0.1  # a change of the logits that an epsilon in a norm does not explain
+FORGOTTEN = 0.1  # a change of the logits that is too large to come from a norm's epsilon
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:

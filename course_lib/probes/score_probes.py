@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from course_lib.probes.probed_model import SOURCE, TARGET, Finding, ProbedModel, as_probe
 
 MODERATE = 1.5  # standard deviation of scores whose softmax is not saturated
-BLOCKED = -1e4  # masks add this number, or a smaller one, to a score that they block
+BLOCKED = -1e4  # a mask adds at most this number to a score that it blocks
 PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum")
 
 

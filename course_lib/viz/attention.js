@@ -11,7 +11,7 @@ const WORDS = [
   { name: "five", key: [2, 1], value: [1, 3], away: [16, 4] },
 ];
 const VALUES = WORDS.map(({ value }) => value);
-const SATURATED = -3; // a gradient below this power of ten counts as gone
+const SATURATED = -3; // below this power of ten, we say that the gradient vanishes
 
 /** Compute scores, weights, output, and the norm of the largest weight's gradient. */
 export function compute({ x, y, d_k, divide, temperature }) {

@@ -27,7 +27,7 @@ const grow = (parent, language) =>
     return { parent, word, p, total, length, text: `${parent.text} ${word}`.trim() };
   });
 
-/** Search as the package does; return the best 2K continuations of each step. */
+/** Search like the package; return the best 2K continuations of each step. */
 function search(language, K, alpha) {
   const columns = [];
   for (let beam = [START]; beam.length; ) {

@@ -102,7 +102,7 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
  *   or both. A handle has a `label`, `draw` and `valueText(state, numbers)`, and functions that
  *   return what to change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
  *   `keys([rows, columns], state)`, and perhaps `press(state)` for the space bar. If its `look` is
- *   "scrolls", a finger scrolls the page, and presses with a tap;
+ *   "scrolls", a finger that moves scrolls the page, and a tap presses;
  * - `controls` by trait, each with a `label`, perhaps `isIdle(state, trait)`, and a `kind`: a
  *   "slider" (written by `show`), a "choice" or "buttons" (all over `options`), "check" or "text";
  * - `describe(state, numbers)`, which lists sentences about the picture; `false` is left out;

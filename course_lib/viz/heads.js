@@ -16,7 +16,7 @@ const HEADS = Object.keys(PLACES).flatMap((place) =>
 );
 const records = {}; // for each number, the fewest heads that translated it correctly
 let translator; // only on the site; in a notebook, the kernel translates
-let waiting = "Translating… The first translation waits for a file of 2 MB.";
+let waiting = "Translating… The first translation has to load a file of 2 MB.";
 
 const isSame = (one, other) => `${one}` === `${other}`;
 const isOff = ({ off }, where) => off.some((each) => isSame(each, where));
@@ -153,7 +153,7 @@ async function load(model) {
     const file = await fetch(new URL("translator.safetensors", import.meta.url));
     translator = new Translator(await file.arrayBuffer());
   } catch {
-    waiting = "The translator could not be loaded. To try again, load the page again.";
+    waiting = "The translator could not be loaded. To try again, reload the page.";
   }
   model.set("loaded", true);
 }

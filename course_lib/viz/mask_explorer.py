@@ -18,7 +18,7 @@ PAD, BOS, UNK = "[pad]", "[bos]", "[unk]"
 ENCODER, DECODER, CROSS = "encoder self-attention", "decoder self-attention", "cross-attention"
 MAX_WORDS = 6
 D_MODEL = 8
-RECORD = Path(__file__).with_name("mask_layer.json")  # by experiments/mask_layer.py
+RECORD = Path(__file__).with_name("mask_layer.json")  # written by experiments/mask_layer.py
 
 
 class MaskExplorer(Explorer):

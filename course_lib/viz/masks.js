@@ -160,7 +160,7 @@ function describe(state, { mask, weights, leaked }) {
     leaking.length > 0 && "The future leaks (! in a red frame).",
     leaking.length > 0 && `Weight on later positions: ${leaking.join(", ")}.`,
     empty.length > 0 && `Nothing is open for ${empty.join(", ")}: our weights are 0 there,`,
-    empty.length > 0 && "those of nn.MultiheadAttention are nan.",
+    empty.length > 0 && "and those of nn.MultiheadAttention are nan.",
     queries[t] === PADDING && "This query is padding, so its output is never used.",
     unknown.size > 0 && `The layer uses the vector of [unk] for ${[...unknown].join(", ")}.`,
   ];

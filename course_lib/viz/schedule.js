@@ -87,7 +87,7 @@ function describe(state, { recorded, reached }) {
   const { d_model, warmup_steps, runs } = state;
   const root = `1/\u2060√(${grouped(d_model)}\u00a0·\u00a0${grouped(warmup_steps)})`;
   return [
-    `The rate peaks with ${peakOf(state)} = ${root} at step ${grouped(warmup_steps)}.`,
+    `The rate peaks at ${peakOf(state)} = ${root} in step ${grouped(warmup_steps)}.`,
     `The three recorded runs with the nearest warm-up, ${grouped(recorded)}, reach losses of`,
     `${reached.map((loss) => number(loss)).join(", ")} nats after ${STEPS} steps.`,
     d_model !== runs[0].d_model && `Their d_model was ${runs[0].d_model}.`,
