@@ -111,7 +111,7 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
         ({"tokenizer.ggml.pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
         (
             {"llama.rope.scaling.type": "yarn"},
-            "small.gguf, in the words of config.json, says type=",
+            "small.gguf (fields named as in config.json) says type=",
         ),
         ({"llama.attention.head_count": 7}, "d_model=96 cannot be split into num_heads=7"),
         ({"llama.embedding_length": None}, "has no field hidden_size"),

@@ -136,7 +136,7 @@ MISFITS = {
         MultiHeadAttention(D_MODEL, H),
         attention(add_zero_attn=True),
     ),
-    "biases of some projections only": lambda: (
+    "biases in only some projections": lambda: (
         without_bias(MultiHeadAttention(D_MODEL, H), "w_k"),
         attention(),
     ),

@@ -177,16 +177,16 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
 @pytest.mark.parametrize(
     ("draw", "says"),
     [
-        (lambda: heatmap(torch.eye(2), ["a"], ["b", "c"]), "values (2, 2) do not fit 1 row"),
-        (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "2 row, 1 column labels"),
-        (lambda: heatmap(torch.ones(1, 1, 1), ["a"], ["b"]), "values (1, 1, 1)"),
+        (lambda: heatmap(torch.eye(2), ["a"], ["b", "c"]), "shape (2, 2) do not fit 1 × 2 labels"),
+        (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "do not fit 2 × 1 labels"),
+        (lambda: heatmap(torch.ones(1, 1, 1), ["a"], ["b"]), "shape (1, 1, 1)"),
         (
             lambda: heatmap(torch.ones(1, 2), ["a"], ["b", "c"], mask=torch.eye(2).bool()),
-            "mask (2, 2) of torch.bool does not fit values (1, 2)",
+            "a (2, 2) mask of torch.bool does not fit (1, 2) values",
         ),
         (
             lambda: heatmap(torch.eye(2), ["a", "b"], ["c", "d"], mask=torch.eye(2)),
-            "mask (2, 2) of torch.float32 does not fit",
+            "a (2, 2) mask of torch.float32 does not fit",
         ),
         (
             lambda: curves([1, 2], {"bad": [0.0]}, xlabel="x", ylabel="y"),

@@ -293,7 +293,7 @@ def test_a_model_that_cannot_run_in_16_bit_raises_no_alarm():
 
     probed = probes.prepare_model(Wrapped(float32_only), vocab_size=VOCAB)
     result = probes.finite_numbers(probed)
-    assert result.passed and "cannot be called in bfloat16" in result.hint
+    assert result.passed and "cannot run in bfloat16" in result.hint
 
 
 def test_a_result_shows_itself():

@@ -1,7 +1,7 @@
-"""Alignments of number words in two languages, which follow from how the words are built.
+"""Alignments of number words in two languages, computed from how the words are built.
 
 Every word contributes to a part of the number: in *three hundred forty-five*, the words *three* and
-*hundred* make the part 300, which is the digit 3 at place 2. Two tokens are aligned if they
+*hundred* form the part 300, which is the digit 3 at place 2. Two tokens are aligned if they
 contribute to the same digit. Places are counted from the right, starting at 0.
 """
 
@@ -17,7 +17,7 @@ SCALES = {  # words that multiply the words before them
     "fr": {"vingt": 20, "vingts": 20, "cent": 100, "cents": 100, "mille": 1000},
     "zh": {"十": 10, "百": 100, "千": 1000, "万": 10_000},
 }
-INSIDE_ONLY = {"de": {"ein": 1}, "fr": {"une": 1}}  # words that are not a number by themselves
+INSIDE_ONLY = {"de": {"ein": 1}, "fr": {"une": 1}}  # words that occur only inside other words
 WORD_START = "▁"
 
 
@@ -40,7 +40,7 @@ def part_spans(number: int, language: str) -> list[tuple[int, int, list[int]]]:
     """
     text = spell(number, language)
     if number >= LIMIT:
-        raise ValueError(f"alignments exist only below {LIMIT:,}, got {number:,}")
+        raise ValueError(f"alignments exist only for numbers below {LIMIT:,}, got {number:,}")
     spans: list[tuple[int, int, list[int]]] = []
     for match in _pattern(language).finditer(text):
         scale = SCALES[language].get(match[0])
@@ -70,7 +70,7 @@ def _values(language: str) -> dict[str, int]:
 
 @cache
 def _pattern(language: str) -> re.Pattern[str]:
-    """Return a pattern that matches one number word, and always the longest."""
+    """Return a pattern that matches one number word, and always the longest possible one."""
     words = sorted({*_values(language), *SCALES[language]}, key=len, reverse=True)
     return re.compile("|".join(words))
 

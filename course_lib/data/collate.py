@@ -41,7 +41,7 @@ class BatchMaker:
 
     Args:
         pairs: Source and target texts.
-        tokenizer: Turns the texts into ids, once and for all.
+        tokenizer: Turns the texts into ids, once for all batches.
         batch_size: Number of sentences in a batch, B.
         seed: Seed of the random draws.
 

@@ -1,16 +1,16 @@
-"""Progress bars that limit how much may be downloaded."""
+"""A progress bar that limits the size of a download."""
 
 from tqdm.auto import tqdm
 
 
 class LimitedProgress(tqdm):
-    """Stop an endless download before it fills up the memory or the disk."""
+    """A progress bar that stops an endless download before it fills the memory or the disk."""
 
-    max_bytes = 2_000_000_000  # more than any file has that the course downloads
+    max_bytes = 2_000_000_000  # larger than any file that the course downloads
     received: float = 0
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count the next bytes, and raise OSError if there are more than ``max_bytes`` in all."""
+        """Count the next bytes, and raise OSError if the total exceeds ``max_bytes``."""
         self.received += n or 0
         if self.received > self.max_bytes:
             raise OSError(f"the server sent more than {self.max_bytes} bytes")

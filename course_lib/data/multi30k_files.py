@@ -1,6 +1,6 @@
 """Multi30k: picture captions in German and English, read from a folder or downloaded once.
 
-It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
+The corpus was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
 "non-commercial research and/or educational purposes". This repository quotes five of its sentences
 (``course_lib/tasks/multi30k_translations.json``) and contains nothing else from it.
 """
@@ -36,11 +36,11 @@ CAPTIONS = (  # our own, German and English; the records show how a translator t
     ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
      "The teacher explains why the Transformer needs no memory."),
 )  # fmt: skip
-MAX_BYTES = 50_000_000  # more than any file of the corpus has, compressed or not
+MAX_BYTES = 50_000_000  # larger than any file of the corpus, compressed or not
 
 
 def multi30k_folder(folder: Path | str | None = None) -> Path:
-    """Find the folder that holds the six files.
+    """Find the folder that contains the six files of the corpus.
 
     Args:
         folder: The corpus folder, or the folder that contains it under the name ``multi30k``. The
@@ -65,12 +65,12 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
 def load_multi30k(
     split: str, *, direction: str = "de-en", folder: Path | str | None = None
 ) -> list[tuple[str, str]]:
-    """Read the sentence pairs of one split, and leave the other splits unread.
+    """Read the sentence pairs of one split, without reading the other splits.
 
     Args:
         split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``, which is for the final report.
         direction: ``"de-en"`` or ``"en-de"``: source, then target.
-        folder: As for ``multi30k_folder``.
+        folder: As in ``multi30k_folder``.
 
     Returns:
         Source and target texts as published, but with exactly one space between words.
@@ -91,7 +91,7 @@ def load_multi30k(
         actual = pooch.file_hash(path)
         if actual != SUMS[path.name]:
             raise ValueError(
-                f"{path} is not the Multi30k file that our results were measured on (sha256  "
+                f"{path} is not the Multi30k file that our results were measured on (sha256 "
                 f"{actual} instead of {SUMS[path.name]}); remove it and download it again"
             )
         lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
@@ -102,8 +102,8 @@ def load_multi30k(
 def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Path:
     """Download the files that are missing or changed, and check the digest of each.
 
-    A file gets its name only when it is complete and has the expected digest, so you can stop the
-    download at any time and call this function again.
+    A file gets its final name only when it is complete and has the expected digest, so you can
+    stop the download at any time and call this function again.
 
     Args:
         folder: The folder that contains the folder ``multi30k``, which is returned. The default

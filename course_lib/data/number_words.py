@@ -31,7 +31,7 @@ def spell(number: int, language: str) -> str:
         The words, as CLDR spells them.
 
     Raises:
-        ValueError: If the number is not such an integer, or the language is unknown.
+        ValueError: If the number is not an integer in this range, or the language is unknown.
 
     Example:
         >>> spell(345, "en"), spell(345, "de")
@@ -46,7 +46,7 @@ def spell(number: int, language: str) -> str:
 
 @lru_cache(maxsize=2**16)  # a chapter and the task that it trains draw the same numbers
 def _words(number: int, language: str) -> str:
-    """Apply CLDR's rules, which takes up most of the time when pairs are drawn."""
+    """Apply CLDR's rules, which takes most of the time when we draw pairs."""
     return _engine(language).format_number(number).text
 
 
@@ -64,10 +64,10 @@ def split_of(number: int) -> str:
 
 
 def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
-    """Draw numbers from a split: first d from 1 to 6, all equally likely, then a number below 10^d.
+    """Draw numbers from a split: for each, draw d uniformly from 1 to 6, then a number below 10^d.
 
-    There are few short numbers, so the training split repeats them. In the other splits all numbers
-    are different, so that a score counts each of them once.
+    There are few short numbers, so the training split repeats them. In the other splits, all
+    numbers are different, so that a score counts each number once.
 
     Args:
         split: ``"train"``, ``"valid"`` or ``"test"``.
@@ -83,7 +83,7 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     if split not in SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     if type(count) is not int or not 1 <= count <= LIMIT // 20:
-        raise ValueError(f"count must be from 1 to {LIMIT // 20}, got {count}")
+        raise ValueError(f"count must be an integer from 1 to {LIMIT // 20}, got {count}")
     rng = random.Random(f"{split} {seed}")
     drawn: list[int] = []
     seen: set[int] = set()
@@ -150,7 +150,7 @@ def read_number(text: str) -> int:
 def spell_digits(text: str) -> str:
     """Spell out a number below one million that is written in digits, such as 1,234.
 
-    Text without digits is returned unchanged. Raises ValueError for any other digits.
+    Text without digits is returned unchanged. Raises ValueError for any other text with digits.
 
     Example:
         >>> spell_digits("1,234"), spell_digits("nine")

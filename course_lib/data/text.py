@@ -57,7 +57,7 @@ class Characters:
 
 @dataclass(frozen=True)
 class Text:
-    """Store the ids of a text that is split into a training part and a validation part.
+    """The ids of a text that is split into a training part and a validation part.
 
     Args:
         characters: The vocabulary.
@@ -72,17 +72,17 @@ class Text:
 
 
 def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Path]]:
-    """List the modules of Python's standard library for training and for validation, by name.
+    """List the modules of Python's standard library for training and for validation.
 
-    About one file in ten is for validation: those whose name has a checksum ending in 0. A
-    file therefore belongs to the same part in every version of Python. Files with characters that
-    are not in ``PRINTABLE`` are left out.
+    A file is for validation if the checksum of its name ends in 0, which is true for about one file
+    in ten. It therefore belongs to the same part in every version of Python. Files with characters
+    that are not in ``PRINTABLE`` are left out.
 
     Args:
         folder: The folder of the library. The default is the running Python's library.
 
     Raises:
-        ValueError: If there are not enough files, because some installations contain none.
+        ValueError: If there are too few files, because some installations contain none.
     """
     folder = Path(folder or sysconfig.get_path("stdlib"))
     printable = PRINTABLE.encode()
@@ -119,8 +119,8 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
     """Read 1.1 million characters of Shakespeare; the first nine tenths are the training part.
 
     Args:
-        folder: The folder with ``tinyshakespeare/input.txt``. The default is the course's data
-            folder.
+        folder: The folder that contains ``tinyshakespeare/input.txt``. The default is the course's
+            data folder.
 
     Raises:
         ValueError: If there is no such file, or it is not valid UTF-8.
@@ -144,7 +144,7 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
     """Read the text called ``"library"``, or ``"shakespeare"`` from the data folder.
 
     Raises:
-        ValueError: If the name is not one of these, or if the text cannot be read.
+        ValueError: If the name is unknown, or if the text cannot be read.
     """
     check_choice("text", name, ("library", "shakespeare"))
     return read_library() if name == "library" else read_shakespeare(folder)
@@ -153,8 +153,8 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
 def side_by_side(ids: Tensor, length: int) -> Tensor:
     """Cut a text ``(L,)`` into windows ``(windows, T + 1)``, so that each token is predicted once.
 
-    Each window begins with the last token of the window before it. If the last tokens do not fill a
-    window, they are left out.
+    Each window begins with the last token of the previous window. If the last tokens of the text do
+    not fill a window, they are left out.
 
     Raises:
         ValueError: If the text is too short for one window.

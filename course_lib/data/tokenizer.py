@@ -9,7 +9,7 @@ SPECIAL = ("[pad]", "[bos]", "[eos]", "[unk]")
 class Tokenizer:
     """Split text into tokens of one vocabulary, shared by source and target.
 
-    Paper: §5.1, a shared source-target vocabulary of byte-pair encoding.
+    Paper: §5.1, byte-pair encoding with a shared source-target vocabulary.
 
     Args:
         state: The result of ``to_json``. To learn a new vocabulary, call ``Tokenizer.learn``.
@@ -21,7 +21,7 @@ class Tokenizer:
     pad_id, bos_id, eos_id, unk_id = range(len(SPECIAL))
 
     def __init__(self, state: str) -> None:
-        import tokenizers  # here, so that only those who train or load a vocabulary need it
+        import tokenizers  # here, because only training or loading a vocabulary needs it
 
         try:
             self._inner = tokenizers.Tokenizer.from_str(state)
@@ -39,11 +39,11 @@ class Tokenizer:
 
         Args:
             texts: Text in both languages, from the training split only.
-            vocab_size: Number of tokens to learn, including the four special ones. There are fewer
-                if no more pairs are left.
-            split_punctuation: Whether every punctuation mark is a token of its own. If so, ``Mann``
-                and ``Mann,`` share the token ``▁Mann``. It is False for number words, because there
-                the hyphen belongs to the word.
+            vocab_size: Number of tokens to learn, including the four special tokens. The vocabulary
+                is smaller if no more pairs are left to merge.
+            split_punctuation: Whether every punctuation mark is a separate token. If so, ``Mann``
+                and ``Mann,`` share the token ``▁Mann``. It is False for number words, because their
+                hyphens belong to the words.
         """
         if isinstance(texts, str):
             raise ValueError("pass a list of texts, not one string")

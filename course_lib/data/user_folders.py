@@ -1,4 +1,4 @@
-"""The folders in which the course keeps what it downloads and what it trains."""
+"""The folders for the files that the course downloads and for the models that it trains."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def user_folder(variable: str, name: str) -> Path:
-    """Return the folder that an environment variable names, or else a folder next to the package.
+    """Return the folder that an environment variable names, or else one next to the package.
 
     If the package is installed, that folder is in the user's data folder instead.
     """

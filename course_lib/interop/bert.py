@@ -1,6 +1,6 @@
-"""Load weights in the layout of BERT into ``EncoderOnly``.
+"""Load weights in BERT's layout into ``EncoderOnly``.
 
-The heads of a published model are left out, because each task has its own.
+The output heads of a published model are not loaded, because each task has a different head.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ NAMES = {  # ours: published
     "encoder.layers.*.feed_forward.linear2": "encoder.layer.*.output.dense",
     "encoder.layers.*.add_norm2.norm": "encoder.layer.*.output.LayerNorm",
 }
-FIXED = {  # the only supported value, which is also the default
+FIXED = {  # for each field, the only supported value, which is also the default
     "hidden_act": "gelu",
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -39,7 +39,7 @@ LAYOUT = Layout(NAMES, prefix="bert.", unread=rf"embeddings\.position_ids|{HEADS
 def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
     """Load BERT, or a model in its layout, from a folder in the published format.
 
-    Returns a model in eval mode, without dropout, and its tokenizer, or None if it has none.
+    Returns a model in eval mode, without dropout, and its tokenizer (None if the folder has none).
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     fields = read_config(folder, ["bert"], FIXED)

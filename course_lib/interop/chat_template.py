@@ -10,10 +10,10 @@ from course_lib.interop.gguf_file import read_metadata
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """Hold a chat template and the special tokens that it uses.
+    """A chat template and the special tokens that it uses.
 
     ``source`` is a Jinja template. ``bos_token`` begins a text, and ``eos_token`` ends an answer.
-    A token that the model does not define is "".
+    If the model does not define one of these tokens, it is "".
     """
 
     source: str
@@ -22,16 +22,16 @@ class ChatTemplate:
 
 
 def read_chat_template(path: Path | str) -> ChatTemplate:
-    """Read the template of a published folder or of a GGUF file.
+    """Read the chat template of a published folder or of a GGUF file.
 
-    Raises ValueError if there is none, because such a model can only continue text.
+    Raises ValueError if there is no template, because then the model can only continue text.
     """
     path = Path(path)
     content = _from_gguf(path) if path.suffix == ".gguf" else _from_folder(path)
     if not isinstance(content.get("chat_template"), str):
         raise ValueError(
-            f"{path} contains no chat template, so the model continues text but does not answer; "
-            "choose a model that was trained to chat, which is often called Instruct"
+            f"{path} contains no chat template, so the model can continue text but cannot chat; "
+            "choose a model that was trained to chat; its name often contains Instruct"
         )
     bos, eos = (content.get(name) or "" for name in ("bos_token", "eos_token"))
     return ChatTemplate(content["chat_template"], bos, eos)
@@ -48,13 +48,13 @@ def _from_gguf(path: Path) -> dict[str, Any]:
 
 
 def _from_folder(folder: Path) -> dict[str, Any]:
-    """Return the chat settings of a folder; in newer ones, the template has a file of its own."""
+    """Return a folder's chat settings; newer folders have a separate file for the template."""
     path = folder / "tokenizer_config.json"
     content = read_json(path) if path.is_file() else {}
     newer = folder / "chat_template.jinja"
     if newer.is_file():
         content["chat_template"] = newer.read_text(encoding="utf-8")
     for name in ("bos_token", "eos_token"):
-        if isinstance(content.get(name), dict):  # as older files describe a token
+        if isinstance(content.get(name), dict):  # older files describe a token in this way
             content[name] = content[name]["content"]
     return content

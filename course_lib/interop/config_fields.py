@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LARGEST = 2**20  # of any size: torch can describe a shape of three such sizes
+LARGEST = 2**20  # a limit for every size: torch can describe a shape with three such sizes
 MOST_LAYERS = 256
 
 
 @dataclass(frozen=True)
 class ConfigFields:
-    """Read and check the fields of a configuration.
+    """A configuration whose fields are checked when they are read.
 
-    Each method raises ValueError, with ``source``, name and value, for an unsupported value.
+    For an unsupported value, the methods raise ValueError with the source, the name and the value.
     """
 
     content: Mapping[str, Any]
@@ -70,9 +70,9 @@ def read_config(
 ) -> ConfigFields:
     """Read ``config.json``, and check the model's type.
 
-    ``fixed`` maps fields to the only supported value, which is also the default.
+    ``fixed`` maps each field to its only supported value, which is also its default.
     Raises ValueError, with the field's name and value, if a field has any other value, if the
-    weights are quantized, or if there is no such file.
+    weights are quantized, or if there is no ``config.json``.
     """
     path = Path(folder) / "config.json"
     if not path.is_file():

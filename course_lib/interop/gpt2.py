@@ -27,8 +27,8 @@ NAMES = {  # ours: published
     "output": "lm_head",
 }
 MASKS = r"h\.\d+\.attn\.(bias|masked_bias)"
-GELU = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "none"}  # the approximation
-FIXED = {  # the only supported value, which is also the default
+GELU = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "none"}  # nn.GELU's argument
+FIXED = {  # for each field, the only supported value, which is also the default
     "layer_norm_epsilon": 1e-5,
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
@@ -40,7 +40,7 @@ FIXED = {  # the only supported value, which is also the default
 def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
     """Load GPT-2, or a model in its layout, from a folder in the published format.
 
-    Returns a model in eval mode, without dropout, and its tokenizer, or None if it has none.
+    Returns a model in eval mode, without dropout, and its tokenizer (None if the folder has none).
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     fields = read_config(folder, ["gpt2"], FIXED)
@@ -73,7 +73,7 @@ def to_state_dict(model: GPT) -> dict[str, Tensor]:
 
 
 def _transposed(name: str, value: Tensor) -> Tensor:
-    """Transpose the matrices of linear layers: GPT-2's ``Conv1D`` stores them as (in, out)."""
+    """Transpose linear layers' matrices, because GPT-2's ``Conv1D`` stores them as (in, out)."""
     is_linear = "c_" in name and name.endswith(".weight")
     return value.t() if is_linear else value
 

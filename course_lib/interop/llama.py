@@ -1,7 +1,7 @@
 """Convert weights between ``ModernDecoder`` and the published layouts of Llama.
 
-Differs: in a folder, RoPE rotates column i of a head with column i + d_k / 2 (halves); our RoPE
-rotates neighbors (interleaved), so we reorder the rows of W^Q and W^K. A GGUF file has our order.
+Differs: in a folder, RoPE pairs column i of a head with column i + d_k / 2 (halves). Our RoPE pairs
+neighbors (interleaved), so we reorder the rows of W^Q and W^K. A GGUF file has our order.
 """
 
 import re
@@ -21,7 +21,7 @@ from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_te
 from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
-NAMES = {  # ours: the name in a folder, and the name in a GGUF file if it exists there
+NAMES = {  # ours: the name in a folder, and the name in a GGUF file or None
     "embedding": ("model.embed_tokens", "token_embd"),
     "layers.*.norm1": ("model.layers.*.input_layernorm", "blk.*.attn_norm"),
     "layers.*.self_attn.w_q": ("model.layers.*.self_attn.q_proj", "blk.*.attn_q"),
@@ -40,7 +40,7 @@ NAMES = {  # ours: the name in a folder, and the name in a GGUF file if it exist
 FOLDER_NAMES = {ours: name for ours, (name, _) in NAMES.items()}
 GGUF_NAMES = {ours: name for ours, (_, name) in NAMES.items() if name}
 GGUF = Layout(GGUF_NAMES, unread=r"rope_freqs\.weight")
-GGUF_FIELDS = {  # of config.json: of a GGUF file
+GGUF_FIELDS = {  # field in config.json: field in a GGUF file
     "model_type": "general.architecture",
     "hidden_size": "llama.embedding_length",
     "num_attention_heads": "llama.attention.head_count",
@@ -52,14 +52,14 @@ GGUF_FIELDS = {  # of config.json: of a GGUF file
     "rope_theta": "llama.rope.freq_base",
     "rms_norm_eps": "llama.attention.layer_norm_rms_epsilon",
 }
-FIXED = {  # the only supported value, which is also the default
+FIXED = {  # for each field, the only supported value, which is also the default
     "hidden_act": "silu",
     "attention_bias": False,
     "mlp_bias": False,
     "partial_rotary_factor": 1.0,
 }
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-ROPE_FIELDS = {"default": (), "linear": ("factor",), "llama3": LLAMA3}  # by the type of RoPE
+ROPE_FIELDS = {"default": (), "linear": ("factor",), "llama3": LLAMA3}  # by RoPE type
 
 
 def from_pretrained(
@@ -68,7 +68,7 @@ def from_pretrained(
     """Load a model in Llama's layout from a folder in the published format, or from a GGUF file.
 
     ``model_class`` is our ``ModernDecoder``, or a class that you wrote.
-    Returns the model in eval mode and its tokenizer, or None if it has no tokenizer.
+    Returns the model in eval mode and its tokenizer (None if the folder has none).
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     if Path(path).suffix == ".gguf":
@@ -98,9 +98,9 @@ def _from_gguf(
         "tie_word_embeddings": "output.weight" not in weights,
         "rope_scaling": {} if scaling["type"] in (None, "none") else scaling,
     }
-    config = _to_config(ConfigFields(content, f"{path.name}, in the words of config.json,"))
+    config = _to_config(ConfigFields(content, f"{path.name} (fields named as in config.json)"))
     config = replace(config, qkv_bias="blk.0.attn_q.bias" in weights)
-    if "rope_freqs.weight" in weights:  # as Llama 3.1 has them
+    if "rope_freqs.weight" in weights:  # for example, in Llama 3.1
         config = replace(config, rope_factors=tuple(weights["rope_freqs.weight"].tolist()))
     return GGUF.build(weights, config, ModernDecoder, model_class), tokenizer
 
@@ -140,8 +140,8 @@ def _to_config(fields: ConfigFields) -> ModernConfig:
 def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
     """Return the fields ``rope_base`` and ``rope_factors``.
 
-    Newer files keep both in ``rope_parameters``. Older ones keep the factors in ``rope_scaling``,
-    and call the type of RoPE ``type`` instead of ``rope_type``.
+    Newer files keep both in ``rope_parameters``. Older files keep the factors in ``rope_scaling``,
+    and call the RoPE type ``type`` instead of ``rope_type``.
     """
     section: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):
@@ -155,7 +155,7 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
     kind = rope.choice("rope_type", ROPE_FIELDS, default=older)
     known = ("rope_type", "type", "rope_theta", *ROPE_FIELDS[kind])
     for unknown in section.keys() - set(known):
-        raise rope.uncovered(unknown, f"RoPE of the type {kind!r} with {', '.join(known)}")
+        raise rope.uncovered(unknown, f"RoPE of type {kind!r} with {', '.join(known)}")
     factors: tuple[float, ...] = ()
     if kind == "linear":
         factors = (rope.number("factor", least=1.0),) * (d_k // 2)
@@ -165,7 +165,7 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
 
 
 def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, ...]:
-    """Return each angle's divisor: the factor for slow angles, 1 for fast ones, or in between."""
+    """Return each angle's divisor: ``factor`` for slow angles, 1 for fast ones, or in between."""
     factor = rope.number("factor", least=1.0)
     length = rope.size("original_max_position_embeddings")
     low = rope.number("low_freq_factor", least=0.0)
@@ -177,7 +177,7 @@ def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, .
 
 
 def to_state_dict(model: ModernDecoder) -> dict[str, Tensor]:
-    """Return copies of a model's weights under Llama's names; a tied output is left out."""
+    """Return copies of a model's weights under Llama's names, without a tied output layer."""
     return _layout(model.config).state(model)
 
 

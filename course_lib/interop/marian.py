@@ -1,7 +1,7 @@
-"""The weights and the tokenizer of published Marian models (opus-mt), for ``Transformer``.
+"""Load the weights and the tokenizer of a published Marian model (opus-mt) for ``Transformer``.
 
-Differs: the activation is SiLU; a position's row contains first all sines and then all cosines;
-the output has a bias; every target begins with the padding token.
+Differs: the activation is SiLU, each positional encoding contains all sines before all cosines,
+the output layer has a bias, and every target begins with the padding token.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,8 +42,8 @@ TIED = {f"{NAMES[ours]}.weight" for ours in ("tgt_embedding", "src_embedding", "
 POSITIONS = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
 UNREAD = "|".join([*POSITIONS, "model.decoder.embed_tokens.weight"])
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu"}
-LONGEST = 2**16  # positions: their table is computed, so no file shows that there are so many
-FIXED = {  # the only supported value, which is also the default
+LONGEST = 2**16  # positions; their table is computed, so no file in the folder limits its size
+FIXED = {  # for each field, the only supported value, which is also the default
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
     "normalize_before": False,
@@ -52,10 +52,10 @@ FIXED = {  # the only supported value, which is also the default
 
 
 class MarianTokenizer:
-    """Turn text into the subword tokens of a Marian model, and back.
+    """The tokenizer of a Marian model, which turns text into ids and back.
 
-    The SentencePiece model ``source.spm`` in the folder splits the source, and ``vocab.json``
-    numbers the tokens of both languages. (Only training needs ``target.spm``.)
+    The SentencePiece model ``source.spm`` in the folder splits the source, and ``vocab.json`` maps
+    the tokens of both languages to ids. (Only training needs ``target.spm``.)
     Every target begins with ``bos_id``, the first id after the vocabulary.
     Raises ValueError if a file is damaged, or the vocabulary lacks a special token.
     """
@@ -99,9 +99,9 @@ def from_pretrained(
 ) -> tuple[Transformer, MarianTokenizer | None]:
     """Load a Marian translation model, such as opus-mt, from a folder in the published format.
 
-    ``model_class`` is our ``Transformer`` or a class of yours. Returns the model in eval mode,
-    without dropout, and its tokenizer, or None if it has none. Every target begins with id V, the
-    first one after the published vocabulary, whose logit is -inf. (Padding would be masked.)
+    ``model_class`` is our ``Transformer``, or a class that you wrote. Returns the model in eval
+    mode, without dropout, and its tokenizer (None if the folder has none). Every target begins with
+    id V, which follows the published vocabulary and has the logit -inf. (Padding would be masked.)
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     config = _to_config(read_config(folder, ["marian"], FIXED))
@@ -109,10 +109,10 @@ def from_pretrained(
     weights = read_weights(folder)
     model = _layout(config.pad_id).build(weights, config, build, build_own)
     ours = model.positions.encoding
-    for name in weights.keys() & POSITIONS:  # in 16 bits, they are rounded
+    for name in weights.keys() & POSITIONS:  # tables in 16 bits are rounded
         table = weights[name].to(ours.dtype)
         if table.shape != ours.shape or not torch.allclose(table, ours, rtol=0, atol=5e-3):
-            raise ValueError(f"{name} must be sines and cosines of shape {tuple(ours.shape)}")
+            raise ValueError(f"{name} must contain sines and cosines of shape {tuple(ours.shape)}")
     if not (Path(folder) / "source.spm").is_file():
         return model, None
     tokenizer = MarianTokenizer(folder)
@@ -129,7 +129,7 @@ def from_pretrained(
 def build(
     config: TransformerConfig, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> Transformer:
-    """Build a model with what only Marian models have: an output bias, and positions in halves."""
+    """Build a model with an output bias and with all sines before all cosines, like Marian's."""
     model = model_class(config)
     model.output.bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
     waves = sinusoidal_encoding(config.max_len, config.d_model)  # (max_len, d_model)
@@ -138,7 +138,7 @@ def build(
 
 
 def _to_config(fields: ConfigFields) -> TransformerConfig:
-    """Translate a configuration; reject a decoder unlike the encoder, or an unusual start token."""
+    """Translate a configuration; reject an unusual start token or a decoder unlike the encoder."""
     V = fields.size("vocab_size")
     d_model = fields.size("d_model")
     num_heads = fields.size("encoder_attention_heads")
@@ -170,7 +170,7 @@ def to_state_dict(model: Transformer) -> dict[str, Tensor]:
 
 
 def _layout(pad_id: int) -> Layout:
-    """Return the layout, given the padding id, whose embedding the start token shares."""
+    """Return the layout; the start token gets the same embedding as ``pad_id``."""
 
     def with_start(name: str, value: Tensor) -> Tensor:
         """Add the start token, with a copy of the padding token's row and a bias of -inf."""

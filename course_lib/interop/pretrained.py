@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.interop.config_fields import read_json
 
-SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # we read the first one that exists
 Config = TypeVar("Config")
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -21,9 +21,9 @@ Model = TypeVar("Model", bound=nn.Module)
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights in a folder by name, without running any code in the files.
 
-    They are in one file, or in several that an index lists; older folders have ``*.bin`` files.
-    Raises ValueError if there are none, if a file is missing or does not contain named tensors,
-    or if there are several files without an index.
+    A folder contains one weights file, or several and an index; in older folders, they end in .bin.
+    Raises ValueError if there are no weights, if a file is missing or does not contain named
+    tensors, or if there are several files without an index.
     """
     for single in SINGLE_FILES:
         index = Path(folder) / f"{single}.index.json"
@@ -49,10 +49,10 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             return load_file(path)
         return dict(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:  # foreign bytes make readers fail in a dozen ways
+    except Exception as error:  # arbitrary bytes make readers fail in many ways
         raise ValueError(
-            f"{path} cannot be read as tensors ({type(error).__name__}); download the file again; "
-            "if it contains a whole pickled model, save that model with `save_pretrained` instead"
+            f"{path} cannot be read as tensors ({type(error).__name__}); download the file again, "
+            "or, if it contains a whole pickled model, save that model with `save_pretrained`"
         ) from None
 
 
@@ -60,14 +60,14 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     """Read ``tokenizer.json`` with the ``tokenizers`` library; return ``None`` if there is none.
 
     Truncation and padding, which a file can switch on, would change prompts, so both are off.
-    Raises ValueError if it is not a tokenizer.
+    Raises ValueError if the file does not contain a tokenizer.
     """
     path = Path(folder) / "tokenizer.json"
     if not path.is_file():
         return None
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # the library raises nothing more specific
         raise ValueError(f"{path} is not a tokenizer ({error}); download it again") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -76,9 +76,9 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
 
 @dataclass(frozen=True)
 class Layout:
-    """Describe the names and the shapes that a published format uses for a model's parameters.
+    """The names and the shapes that a published format uses for a model's parameters.
 
-    ``names`` maps our names for modules (or parameters) to the published ones, where ``*`` stands
+    ``names`` maps our names for modules (or parameters) to published names, where ``*`` stands
     for a layer's number. ``to_ours`` and ``to_published`` convert a weight, given its published
     name. In files, each name may begin with ``prefix``. ``unread`` is a regular expression that
     matches the names to leave out, such as those of masks.
@@ -97,7 +97,7 @@ class Layout:
         course_class: Callable[[Config], Model],
         model_class: Callable[[Config], Model] | None = None,
     ) -> Model:
-        """Build a model of the course's class or a learner's, load its weights, and set eval mode.
+        """Build a model of the course's or a learner's class, load its weights, and set eval mode.
 
         All shapes are compared before the model is allocated, because a configuration can ask for
         more memory than any machine has. Raises ValueError in the same cases as ``load``.
@@ -121,7 +121,7 @@ class Layout:
                 parameter.copy_(value)
 
     def state(self, model: nn.Module) -> dict[str, Tensor]:
-        """Return copies of a model's weights under their published names, tied ones only once."""
+        """Return copies of all weights under their published names; tied weights appear once."""
         state = {}
         for ours, parameter in model.named_parameters():
             name = self._published_name(ours)

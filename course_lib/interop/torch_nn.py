@@ -1,6 +1,6 @@
 """Copy weights and convert masks between this package and ``torch.nn``.
 
-Paper: §3 describes one model; ``torch.nn`` and ``course_lib`` both implement it.
+Paper: ``torch.nn`` and ``course_lib`` both implement the model of §3.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-TORCH_NAMES = {  # what our names contain: what torch's contain instead
+TORCH_NAMES = {  # a part of our names: the same part in torch's names
     r"add_norm\d\.norm_first": "norm_first",
     r"add_norm(\d)\.norm": r"norm\1",
     r"feed_forward\.": "",
@@ -17,7 +17,7 @@ TORCH_NAMES = {  # what our names contain: what torch's contain instead
     r"w_(q|k|v|qkv)\.": "in_proj_",
     r"w_o\.": "out_proj.",
 }
-NOT_IN_TORCH = re.compile(r"\w*embedding|positions|output")  # parts of Transformer and GPT
+NOT_IN_TORCH = re.compile(r"\w*embedding|positions|output")  # in Transformer and GPT
 Pairs = list[tuple[Tensor, Tensor]]
 
 
@@ -28,14 +28,14 @@ def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
     ``DecoderLayer``, ``Decoder``, ``Transformer`` (its two stacks), ``CausalSelfAttention``,
     ``GPTLayer`` or ``GPT`` (its layers and last norm).
     Raises ValueError if the two do not compute the same function: if the size, depth, number of
-    heads, place of the norm or activation differs, or if only one of them has a final norm.
+    heads, position of the norm or activation differs, or if only one of them has a final norm.
     """
     for mine, other in _pairs(ours, theirs, Tensor.detach):
         mine.copy_(other)
 
 
 def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
-    """Copy the weights of our module into torch's; otherwise like ``load_from_torch``."""
+    """Copy the weights of our module into torch's, under the same rules as ``load_from_torch``."""
     for mine, other in _pairs(ours, theirs, Tensor.detach):
         other.copy_(mine)
 
@@ -44,7 +44,7 @@ def grad_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
     """Pair the gradients of two modules that hold the same weights, parameter by parameter.
 
     Call ``backward`` for both first. Returns pairs of equal shape, one for each of our parameters
-    (of a ``Transformer``: of its two stacks; of a ``GPT``: of its layers and last norm).
+    (for a ``Transformer``, only in its stacks; for a ``GPT``, only in its layers and last norm).
     Raises ValueError in the same cases as ``load_from_torch``, and if a gradient is missing.
     """
     return _pairs(ours, theirs, _gradient)
@@ -57,7 +57,7 @@ def to_blocked(mask: Tensor) -> Tensor:
         >>> to_blocked(torch.tensor([True, False]))
         tensor([False,  True])
     """
-    if mask.dtype != torch.bool:  # of numbers, ~ would turn 1 into -2
+    if mask.dtype != torch.bool:  # for integers, ~ would turn 1 into -2
         raise ValueError(f"a mask must be boolean (True = may look), got {mask.dtype}")
     return ~mask
 
@@ -96,7 +96,7 @@ def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor])
             raise ValueError(f"our {name} has shape {tuple(weight.shape)}, torch's {tuple(shape)}")
     sizes = [sum(weight.numel() for weight in each.values()) for each in (mine, blocks)]
     if sizes[0] != sizes[1] or any(getattr(m, "add_zero_attn", False) for m in theirs.modules()):
-        raise ValueError("biases of some projections only, and add_zero_attn, are not supported")
+        raise ValueError("biases in only some projections, and add_zero_attn, are not supported")
     return [(read(weight), _rows(read(block), name)) for name, weight, block in pairs]
 
 
@@ -108,7 +108,7 @@ def _torch_name(name: str) -> str:
 
 
 def _rows(theirs: Tensor, name: str) -> Tensor:
-    """Return the rows for our parameter with this name: torch stores three projections as one."""
+    """Return our parameter's rows of torch's parameter, which may join three projections."""
     projection = re.search(r"w_([qkv])\.", name)
     return theirs.chunk(3)["qkv".index(projection[1])] if projection else theirs
 

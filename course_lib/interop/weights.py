@@ -18,7 +18,7 @@ from course_lib.data.user_folders import data_folder
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedModel:
-    """Describe a published model: where it is, its license, and its files.
+    """A published model: where it is, its license, and its files.
 
     It is either on the hub (in one commit of a repository) or on the Python Package Index (in a
     package, as a weights file or a zip file). ``files`` maps each file's name to its sha256, or to
@@ -31,7 +31,7 @@ class PublishedModel:
     file: str = ""
     licence: str
     megabytes: int
-    first_try: Sequence[str]  #: a command that uses it, without its option --weights
+    first_try: Sequence[str]  #: a command that uses the model, without --weights
     files: Mapping[str, str | None]
 
 
@@ -46,11 +46,11 @@ def find_weights(named: Path | str) -> Path:
     """Return the path to published weights, and check their digests.
 
     We look in the course's data folder, and then in the installed data package, whose code never
-    runs. The folder that a package contains as a zip file is unpacked once, into the data folder.
+    runs. If the package contains a zip file, we unpack it once, into the data folder.
 
     Args:
-        named: A path that exists, which is returned, or a key of ``MODELS``.
-            ``"smollm2-135m-instruct"`` is a GGUF file, and the others are folders.
+        named: An existing path, which is returned unchanged, or a key of ``MODELS``.
+            ``"smollm2-135m-instruct"`` is a GGUF file, and all other models are folders.
 
     Raises:
         FileNotFoundError: If the weights are in neither place; the message says how to get them.
@@ -80,7 +80,7 @@ def find_weights(named: Path | str) -> Path:
 
 
 def missing_weights() -> list[str]:
-    """List the models in data packages that are neither downloaded nor installed."""
+    """List the models that have a data package and are neither downloaded nor installed."""
     return [
         name
         for name, model in MODELS.items()
@@ -96,13 +96,13 @@ def is_complete(folder: Path, model: PublishedModel) -> bool:
 def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -> Path:
     """Fill a folder, unless it is complete; ``fetch`` writes the files to a temporary folder.
 
-    The files get their names only when all are complete and have the expected digests. Other
-    processes that want to fill the same folder wait. Returns the path that the loaders read.
+    The files get their final names only when all are complete and have the expected digests. Only
+    one process at a time fills a folder. Returns the path that the loaders read.
     """
     scratch = folder.with_name(f".{folder.name}.download")
     with FileLock(scratch.with_suffix(".lock")):
         if not is_complete(folder, model):
-            shutil.rmtree(scratch, ignore_errors=True)  # of an attempt that failed
+            shutil.rmtree(scratch, ignore_errors=True)  # left by a failed attempt
             scratch.mkdir()
             fetch(scratch)
             checked_path(scratch, model)
@@ -127,7 +127,7 @@ def checked_path(folder: Path, model: PublishedModel) -> Path:
 
 
 def _installed(model: PublishedModel) -> Path | None:
-    """Return the file in the package that Python would import, or None, without importing it."""
+    """Find the weights file in the package that Python would import; do not import the package."""
     paths = (Path(folder, model.file) for folder in sys.path)
     first = next((path for path in paths if path.parent.is_dir()), None)
     return first if first and first.is_file() else None

@@ -1,7 +1,7 @@
-"""Probes, which test what every correct next-token model must do, without a reference model.
+"""Probes test properties that every correct next-token model has, without a reference model.
 
-A probe feeds ids of its own choice to a model and looks at the logits. Probes find leaks, padding
-that is not ignored, and layers that never learn. They run on copies, so the model stays as it was.
+A probe feeds ids that it chooses to a model and looks at the logits. Probes find leaks, padding
+that is not ignored, and layers that never learn. They run on copies, so your model never changes.
 """
 
 from collections.abc import Callable
@@ -66,24 +66,26 @@ def probe(
     """Test the properties that every correct model has.
 
     Args:
-        model: Called as ``model(ids)`` if one argument is enough, else as ``model(src, tgt)``;
-            returns logits ``(B, T, V)``, a tuple of them and more, or an object with ``.logits``.
+        model: Called as ``model(ids)`` if one argument is enough, or else as ``model(src, tgt)``.
+            It returns logits ``(B, T, V)``, a tuple that starts with them, or an object with
+            ``.logits``.
         vocab_size: Number of tokens; the probes draw ids below it.
         pad_id: Id of the padding token, if the model has one.
-        forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for any other model.
+        forward: ``forward(model, ids)`` or ``forward(model, src, tgt)``, if your model is called
+            differently.
         loss: Your own loss function, ``loss(model, ids)`` or ``loss(model, src, tgt)``, for whole
-            sequences ``(B, T + 1)``. One batch is then learned with it.
-        generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
-            ``bos_id``, or ``generate(model, ids)``, which returns the given ids and new ones.
+            sequences ``(B, T + 1)``. It replaces cross-entropy when probes train the model.
+        generate: Your own greedy decoding: ``generate(model, src)`` returns ids without ``bos_id``,
+            and ``generate(model, ids)`` returns the given ids and the new ones.
         bos_id: Id of the token that starts every target; required with ``generate`` and a source.
         dropout: The dropout rate that every layer should have.
         attention_scale: The factor by which the model multiplies the attention scores, if it is
             neither 1/√d_k nor given in ``model.config``.
-        fresh: ``False`` for a trained model, whose first loss would mean nothing.
+        fresh: Pass ``False`` for a trained model, because its first loss says nothing.
 
     Returns:
-        A result for each probe that applies. The model's weights, mode and gradients stay as they
-        were, and so does the random state.
+        One result for each probe that applies. The model's weights, mode and gradients do not
+        change, and neither does the random state.
 
     Raises:
         ValueError: If ``prepare_model`` rejects the model.
@@ -107,9 +109,9 @@ def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
     """Probe the model that a function returns; the function is given as ``"module:function"``.
 
     Args:
-        factory: Such as ``"package.module:function"``. The function is called without arguments,
-            and returns a model or a dict of arguments for ``probe``.
-        **options: Arguments for ``probe``. Those that are not ``None`` override the dict's.
+        factory: For example ``"package.module:function"``. We call the function without arguments,
+            and it returns a model or a dict of arguments for ``probe``.
+        **options: Arguments for ``probe``. Unless they are ``None``, they override the dict's.
 
     Raises:
         ValueError: If the function does not return something that can be probed.
@@ -123,5 +125,5 @@ def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
         raise ValueError(f"{factory} returns neither a model nor a dict that contains one")
     arguments = arguments | {name: value for name, value in options.items() if value is not None}
     if "vocab_size" not in arguments:
-        raise ValueError("how many tokens does the vocabulary have? Pass --vocab-size")
+        raise ValueError("the probes need the size of the vocabulary; pass --vocab-size")
     return probe(**arguments)

@@ -1,4 +1,4 @@
-"""Probes that look inside a model while it runs: shared parts, nan, dropout."""
+"""Probes that look inside a running model for reused parts, nan and wrong dropout rates."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,8 +17,8 @@ from course_lib.probes.residual_probes import layers_of
 def parts_used_once(probed: ProbedModel) -> Finding:
     """In one pass, no part with weights runs twice, except for embeddings.
 
-    If the repeated parts contain most of the weights and each has only one name, then a layer is
-    repeated on purpose, as in the Universal Transformer and ALBERT.
+    If the repeated parts contain most of the weights and each has only one name, we assume that
+    layers are repeated on purpose, as in the Universal Transformer and ALBERT.
     """
     calls: Counter[str] = Counter()
     sizes: dict[str, int] = {}
@@ -30,14 +30,14 @@ def parts_used_once(probed: ProbedModel) -> Finding:
     probed.logits(*probed.batch())
     repeated = {name: count for name, count in calls.items() if count > 1}
     if not repeated:
-        return True, "each part with weights runs once at most", repeated
+        return True, "each part with weights runs at most once", repeated
     named = Counter(id(m) for _, m in probed.model.named_modules(remove_duplicate=False))
     has_one_name = all(named[id(probed.model.get_submodule(name))] == 1 for name in repeated)
     if has_one_name and sum(sizes[name] for name in repeated) > sum(sizes.values()) / 2:
         return True, "the layers that hold most of the weights are repeated on purpose", repeated
     name, count = next(iter(repeated.items()))
     hint = f"{name} runs {count} times in one pass"
-    return False, f"{hint}: right only where weights are shared on purpose", repeated
+    return False, f"{hint}: this is right only if it is shared on purpose", repeated
 
 
 @as_probe
@@ -70,10 +70,10 @@ def finite_numbers(probed: ProbedModel) -> Finding:
             continue
         if not finite:
             culprit = culprits[0] if culprits else "the model"
-            hint = f"in {type_name}, {culprit} gives the first nan or infinity"
-            return False, f"{hint}: look at what feeds it", culprit
-    addition = f"; it cannot be called in {' and '.join(not_callable)}" if not_callable else ""
-    return True, f"no nan, no infinity{addition}", ""
+            hint = f"in {type_name}, {culprit} outputs the first nan or infinity"
+            return False, f"{hint}: look at its inputs", culprit
+    addition = f"; the model cannot run in {' and '.join(not_callable)}" if not_callable else ""
+    return True, f"no nan and no infinity{addition}", ""
 
 
 class _DropoutRates(TorchFunctionMode):
@@ -86,7 +86,7 @@ class _DropoutRates(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Record the rate of a dropout function, and call it."""
+        """Call a torch function, and record the rate if it applies dropout."""
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "dropout" and options.get("training", args[2] if len(args) > 2 else True):
@@ -105,7 +105,7 @@ def dropout_rate(probed: ProbedModel) -> Finding | None:
     with _DropoutRates() as seen:
 
         def note(name: str) -> None:
-            """Assign to a layer the rates that were recorded while it ran."""
+            """Store the rates that were recorded while a layer ran."""
             rates_by_layer[name] = set(seen.rates) - {0.0}
             seen.rates.clear()
 
@@ -117,9 +117,9 @@ def dropout_rate(probed: ProbedModel) -> Finding | None:
     requested = {probed.dropout} - {0.0}
     for name, rates in rates_by_layer.items():
         if rates != requested:
-            listed = ", ".join(f"{rate:g}" for rate in sorted(rates)) or "no rate"
-            hint = f"{name} drops at {listed} instead of {probed.dropout:g}"
+            listed = ", ".join(f"{rate:g}" for rate in sorted(rates)) or "0"
+            hint = f"{name} applies dropout at rate {listed} instead of {probed.dropout:g}"
             return False, hint, rates_by_layer
     if not rates_by_layer:
         return None
-    return True, f"every layer drops at {probed.dropout:g}", rates_by_layer
+    return True, f"every layer applies dropout at rate {probed.dropout:g}", rates_by_layer

@@ -1,4 +1,4 @@
-"""Copies of a model that a probe may change while the original stays as it was."""
+"""Copies of a model that a probe may change without changing the original."""
 
 import copy
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 HALF = (torch.float16, torch.bfloat16)
 NUDGE = 0.1  # the scale of the noise that replaces zeros
-GATE = 0.5  # the least scale of vectors, such as gates, in an amplified model
+GATE = 0.5  # the smallest scale of vectors, such as gates, in an amplified model
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """Copy a model, including the functions in its attributes that use its parts.
+    """Copy a model, including functions in its attributes that use its parts.
 
-    16-bit parameters become float32. A tensor that is the result of an earlier forward pass is
-    copied without its autograd history.
+    16-bit parameters become float32. Tensors that an earlier forward pass left in the model are
+    copied without their autograd history.
 
     Raises:
         ValueError: If an attribute of the model cannot be copied.
@@ -52,7 +52,7 @@ def _copy_closure(function: FunctionType, copies: dict[int, Any]) -> FunctionTyp
 
 
 def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
-    """Return whether a part of the model runs during a call that should run only a copy."""
+    """Return whether a call that should run only a copy runs a part of the original model."""
     originals = {id(module) for module in model.modules()}
     called: list[int] = []
     with register_module_forward_pre_hook(lambda module, _: called.append(id(module))):
@@ -63,8 +63,8 @@ def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
 def nudge_zeros(model: nn.Module) -> None:
     """Replace parameters that are all zero with noise, so that every layer contributes.
 
-    Models whose layers start as the identity have such output projections and gates. Biases stay
-    zero, because noise in them would make all tokens more alike.
+    Some models initialize output projections or gates with zeros, so that each layer starts as the
+    identity. Biases stay zero, because noise in them would make all tokens more similar.
     """
     generator = torch.Generator().manual_seed(2)
     for name, parameter in model.named_parameters():
@@ -76,8 +76,8 @@ def nudge_zeros(model: nn.Module) -> None:
 def amplify(model: nn.Module, gain: float = 1.0) -> None:
     """Scale up small weights, so that a layer's contribution is as large as its input.
 
-    In a fresh model each token often predicts itself, whatever the model attends to. Embeddings
-    stay as they are. With a larger gain, attention concentrates on fewer tokens.
+    In a fresh model, each token often predicts itself, no matter what the model attends to.
+    Embeddings do not change. With a larger gain, attention concentrates on fewer tokens.
     """
     for module in model.modules():
         if not isinstance(module, nn.Embedding):

@@ -1,4 +1,4 @@
-"""Probes of the logits: do different ids, different rows or a different mode change them?"""
+"""Probes of how the logits depend on the ids, on the other rows and on the mode."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from course_lib.probes.probed_model import (
 
 
 class NoDropout(TorchFunctionMode):
-    """Switch off all of torch's dropout, even in training mode."""
+    """A context in which all of torch's dropout is off, even in training mode."""
 
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
@@ -43,15 +43,15 @@ class NoDropout(TorchFunctionMode):
 
 
 def influence(probed: ProbedModel, side: int) -> Tensor:
-    """Measure how far each position's logits move when one token of an input changes.
+    """Measure how much each position's logits change when one token of an input changes.
 
     Args:
         probed: The model, in the mode to test.
-        side: The index of the input: -1 for the target, or for the only text.
+        side: The index of the input: 0 for the source, and -1 for the target or the only text.
 
     Returns:
-        Shape ``(T, L)``, in units of the largest logit: how far the logits at position t move if
-        token l changes.
+        Shape ``(T, L)``: how much the logits at position t change if token l changes, as a fraction
+        of the largest logit.
     """
     ids = probed.batch()
     base = probed.logits(*ids)  # (B, T, V)
@@ -65,10 +65,10 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 
 @as_probe
 def causality(probed: ProbedModel) -> Finding | None:
-    """Changing a token changes no logits at earlier positions, in eval mode or in training mode.
+    """Changing a token does not change the logits at earlier positions, in eval or training mode.
 
-    Dropout is off in both, because a model may draw more random numbers after one token than after
-    another.
+    Dropout is off in both modes, because the number of random numbers that a model draws may depend
+    on the tokens.
     """
     for mode in ("eval", "training"):
         probed.model.train(mode == "training")
@@ -78,7 +78,7 @@ def causality(probed: ProbedModel) -> Finding | None:
         if future.any():
             row, column = future.nonzero()[0].tolist()
             hint = f"in {mode} mode, position {row} sees the token at position {column}"
-            where = "the causal mask, its polarity and axes, and at what may mix positions"
+            where = "the causal mask, its polarity and axes, and at whatever else mixes positions"
             return False, f"{hint}: look at {where}", matrix
     return True, "no position sees a later token", matrix
 
@@ -97,7 +97,7 @@ def context(probed: ProbedModel) -> Finding | None:
     if window < 2 or not torch.equal(sees, expected):
         row, column = sees.logical_not().tril().nonzero()[0].tolist()
         hint = f"position {row} does not see the token at position {column}"
-        return False, f"{hint}: a mask that hides too much, or attention that is not used", matrix
+        return False, f"{hint}: a mask hides too much, or attention is not used", matrix
     if probed.reads_source:
         across = influence(probed, 0)
         if (across <= NOISE).any():
@@ -106,7 +106,7 @@ def context(probed: ProbedModel) -> Finding | None:
             return False, f"{hint}: look at cross-attention and its mask", across
     if window < len(matrix):
         return True, f"every position sees the last {window} tokens, a sliding window", matrix
-    return True, "every position sees all that it should see", matrix
+    return True, "every position sees every token that it should see", matrix
 
 
 @as_probe
@@ -121,24 +121,24 @@ def padding_invariance(probed: ProbedModel) -> Finding | None:
         longer[side] = F.pad(ids[side], (0, 2), value=probed.pad_id)
         gap = difference(probed.logits(*longer)[:, : base.size(1)], base)
         if not gap < ROUNDING:
-            hint = f"padding after the {name} changes the logits by {gap:.1g} times the largest"
+            hint = f"padding after the {name} changes logits by {gap:.1g} times the largest one"
             return False, f"{hint}: look at the padding mask, its polarity and its axes"
     if probed.reads_source:
         gap = _gap_when_padding_is_louder(probed, probed.pad_id)
         if not gap < NOISE:
-            return False, "padding in front of or inside a source is read: count no lengths"
-    return True, "padding changes no logits"
+            return False, "the model reads padding before or inside a source: mask it by its id"
+    return True, "padding does not change the logits"
 
 
 def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
-    """Return how far the logits move when padding in the source gets a different embedding."""
+    """Return how much the logits change when padding in the source gets another embedding."""
     src, tgt = probed.batch()
     src = F.pad(src, (2, 0), value=pad_id)
     src[:, 3] = pad_id
     base = probed.logits(src, tgt)
 
     def louder(module: nn.Module, read: tuple, output: Tensor) -> Tensor:
-        """Change the padding embedding, but only when the source is looked up."""
+        """Change the padding embedding, but only when the source is embedded."""
         if not (read and isinstance(read[0], Tensor) and torch.equal(read[0], src)):
             return output
         return output + (src == pad_id).unsqueeze(-1)
@@ -151,15 +151,15 @@ def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
 
 @as_probe
 def batch_invariance(probed: ProbedModel) -> Finding | None:
-    """A row gets the same logits on its own and in a batch, wherever in the batch it is."""
+    """A row gets the same logits alone and in a batch, regardless of its index in the batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     turned = probed.logits(*(each.flip(0) for each in ids)).flip(0)
     alone = torch.cat([probed.logits(*(each[[row]] for each in ids)) for row in range(ROWS)])
-    for place, logits in {"at another place in the batch": turned, "alone": alone}.items():
+    for place, logits in {"at another index in the batch": turned, "alone": alone}.items():
         gap = difference(logits, base)
         if not gap < ROUNDING:
-            hint = f"the logits of a row {place} differ by {gap:.1g} times the largest"
+            hint = f"the logits of a row {place} differ by {gap:.1g} times the largest logit"
             return False, f"{hint}: an operation confuses the batch axis with another one"
     return True, "no row depends on another"
 
@@ -176,7 +176,7 @@ def order_sensitivity(probed: ProbedModel) -> Finding | None:
         order[[-4, -2]] = order[[-2, -4]]
         swapped[side] = ids[side][:, order]
         if difference(probed.logits(*swapped)[:, -1], base) < NOISE:
-            return False, f"the order of the {name} changes nothing: positions do not arrive"
+            return False, f"the order of the {name} has no effect: look at the positional encoding"
     return True, "the order of the tokens matters"
 
 
@@ -189,14 +189,14 @@ def determinism(probed: ProbedModel) -> Finding | None:
     again = probed.call(probed.model, *ids)
     if not difference(again, base) < NOISE:
         hint = "in eval mode, two calls differ"
-        return False, f"{hint}: something is drawn at random, such as dropout"
+        return False, f"{hint}: something is random, such as dropout"
     between = [each.clone() for each in probed.batch(length=TARGET + 1)]
     if probed.pad_id is not None:
         between[0][:, 2:] = probed.pad_id
     probed.logits(*between)
     if not difference(probed.logits(*ids), base) < NOISE:
-        return False, "a call changes the next one: something is changed in place, such as a mask"
-    return True, "in eval mode the same ids give the same logits"
+        return False, "one call affects the next: something is changed in place, such as a mask"
+    return True, "in eval mode, the same ids give the same logits"
 
 
 @as_probe
@@ -222,7 +222,7 @@ def training_and_eval_mode(probed: ProbedModel) -> Finding | None:
     if not gap < ROUNDING:
         hint = f"without dropout, the modes still differ by {gap:.1g} times the largest logit"
         return False, f"{hint}; loss: {losses_by_mode}", losses
-    return True, f"apart from dropout, both modes compute the same; loss: {losses_by_mode}", losses
+    return True, f"apart from dropout, both modes agree; loss: {losses_by_mode}", losses
 
 
 @as_probe
@@ -239,9 +239,9 @@ def free_running(probed: ProbedModel) -> Finding | None:
     at_once = probed.logits(*source, written[:, :-1])[:, 1:]  # (B, 4, V)
     gap = difference(torch.stack(steps, dim=1), at_once)
     if not gap < ROUNDING:
-        hint = f"step by step, the logits differ by {gap:.1g} times the largest"
-        return False, f"{hint}: they depend on the length, or on what comes later"
-    return True, "step by step and at once, the logits are the same"
+        hint = f"step by step, the logits differ by {gap:.1g} times the largest logit"
+        return False, f"{hint}: they depend on the length or on later tokens"
+    return True, "the logits are the same step by step and in one pass"
 
 
 def _own_generate(
@@ -249,8 +249,8 @@ def _own_generate(
 ) -> Finding:
     """Compare the output of ``generate`` with a single pass over it, and with a second call.
 
-    This is done again with larger weights, because a fresh model repeats its input token, whether
-    or not the cache is right.
+    We compare again with larger weights, because a fresh model repeats its input token, whether or
+    not its cache is right.
     """
     finding = _written_as_in_one_pass(probed, generate, source, text)
     amplify(probed.model, gain=2.0)
@@ -260,7 +260,7 @@ def _own_generate(
 def _written_as_in_one_pass(
     probed: ProbedModel, generate: Callable[..., Tensor], source: list[Tensor], text: Tensor
 ) -> Finding:
-    """Compare three calls of ``generate`` with a single pass each, and the third with the first."""
+    """Compare three calls of ``generate`` with one pass each, and the third call with the first."""
     count, outputs = 0, []
     for shorter in (0, 1, 0):  # the third call repeats the first one
         inputs = [each[:, : each.size(1) - shorter].contiguous() for each in source]
@@ -271,16 +271,16 @@ def _written_as_in_one_pass(
         count += new
         if wrong:
             hint = f"{wrong} of {new} new tokens are not the arg max of one pass over the output"
-            return False, f"{hint}: look at the first token it reads, the cache, and the mode"
+            return False, f"{hint}: look at the first input token, the cache and the mode"
     if not torch.equal(outputs[0], outputs[2]):
-        return False, "repeated calls return different tokens: something is kept between calls"
+        return False, "a repeated call returns different tokens: something is kept between calls"
     return True, f"all {count} new tokens are the arg max of one pass over the output"
 
 
 def _not_arg_max(
     probed: ProbedModel, source: list[Tensor], written: Tensor, start: int
 ) -> tuple[int, int]:
-    """Count the tokens after ``start`` that are not the best choice, and all tokens after it."""
+    """Count the tokens from ``start`` on that are not the arg max, and all tokens from there on."""
     logits = probed.logits(*source, written[:, :-1])[:, start - 1 :]
     if probed.pad_id is not None:
         logits[..., probed.pad_id] = -math.inf
@@ -296,7 +296,7 @@ def returns_logits(probed: ProbedModel) -> Finding:
     """The outputs are logits, not probabilities or log-probabilities."""
     logits = probed.logits(*probed.batch()).float()
     if difference(logits.exp().sum(dim=-1), torch.ones(())) < ROUNDING:
-        return False, "it returns log-probabilities; cross-entropy takes the logarithm itself"
+        return False, "the model returns log-probabilities, but cross-entropy computes them itself"
     if logits.min() >= 0 and difference(logits.sum(dim=-1), torch.ones(())) < ROUNDING:
-        return False, "it returns probabilities; cross-entropy applies a softmax itself"
+        return False, "the model returns probabilities, but cross-entropy applies a softmax itself"
     return True, "the outputs are neither probabilities nor their logarithms"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, repr=False)
 class ProbeResult:
-    """Report on one probe; a notebook shows it as a line with a colored edge.
+    """The result of one probe, which a notebook shows as a line with a colored edge.
 
     Args:
         name: Name of the probe.

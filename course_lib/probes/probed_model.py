@@ -1,4 +1,4 @@
-"""A model to probe: how to call it, ids to feed it, and a copy that a probe may change."""
+"""A model to probe, with a way to call it, ids to feed it, and copies for the probes."""
 
 import functools
 import inspect
@@ -15,10 +15,10 @@ from course_lib.input_checks import first_line
 from course_lib.probes.model_copy import copy_model, nudge_zeros, runs_original
 from course_lib.probes.probe_result import ProbeResult
 
-ROWS, SOURCE, TARGET = 3, 5, 7  # sizes of what a model is fed
-NOISE = 1e-6  # of the largest logit: what rounding does between calls of the same shapes
-ROUNDING = 1e-4  # the same between calls of different shapes
-Finding = tuple[bool, str] | tuple[bool, str, object]  # the claim holds, a hint, the numbers
+ROWS, SOURCE, TARGET = 3, 5, 7  # rows and tokens of the inputs
+NOISE = 1e-6  # relative rounding error between calls with the same shapes
+ROUNDING = 1e-4  # relative rounding error between calls with different shapes
+Finding = tuple[bool, str] | tuple[bool, str, object]  # whether the claim holds, a hint, data
 
 
 Result = TypeVar("Result")
@@ -26,17 +26,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class ProbedModel:
-    """Hold a model and the way to call it; ``prepare_model`` builds this object.
+    """A model and the way to call it, as built by ``prepare_model``.
 
     Args:
         model: Takes ids, and returns logits.
         vocab_size: Ids are drawn below this number, the smaller one if source and target differ.
         pad_id: Id of the padding token, if the model has one.
-        never_drawn: The id that is not drawn as a word: padding, or the ``padding_idx`` of an
-            embedding, whose vector is zero and never learns.
+        never_drawn: The id that is never drawn as a word: that of padding, or the ``padding_idx``
+            of an embedding, because its vector is zero and never learns.
         call: Takes the model and its ids, and returns logits ``(B, T, V)``.
         reads_source: Whether the ids are a source ``(B, S)`` and a target ``(B, T)``, not one text.
-        loss: See ``probe``, also for the arguments that follow.
+        loss: As in ``probe``, like all arguments after it.
     """
 
     model: nn.Module
@@ -104,7 +104,7 @@ def find_logits(output: object) -> Tensor | None:
 def logits_of(output: object) -> Tensor:
     """Return the logits in a model's output; raise ValueError if there are none.
 
-    A token that the model rules out with -inf everywhere gets the lowest other logit instead.
+    A token that the model excludes with -inf at every position gets the lowest other logit.
     """
     logits = find_logits(output)
     if logits is None:
@@ -179,10 +179,10 @@ def _call_once(probed: ProbedModel) -> None:
     ids = probed.batch()
     results: list[Tensor] = []
     inputs = "source and target" if probed.reads_source else "ids"
-    remedy = f"see forward=, or is vocab_size={probed.vocab_size} too large?"
+    remedy = f"pass forward=, or a vocab_size below {probed.vocab_size}"
 
     def call_copy() -> None:
-        """Store the logits of a copy."""
+        """Run a copy, and store its logits."""
         results.append(_run_on_copy(probed, lambda copied: copied.logits(*ids)))
 
     try:
@@ -210,8 +210,8 @@ def _run_on_copy(
 ) -> Result:
     """Call a function on a copy in eval mode, without gradients, and restore the random state.
 
-    The fused inference path of ``nn.TransformerEncoder`` is switched off meanwhile, because it
-    skips hooks and returns shorter outputs for padded batches.
+    During the call, the fused inference path of ``nn.TransformerEncoder`` is switched off, because
+    it skips hooks and returns shorter outputs for padded batches.
     """
     model = copy_model(probed.model).eval()
     devices = {p.device.index or 0 for p in model.parameters() if p.is_cuda}
@@ -229,8 +229,8 @@ def _run_on_copy(
 def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
     """Turn a function into a probe with the same name, and add it to ``PROBES``.
 
-    The function gets a copy in which noise replaces parameters that were all zero, and returns
-    whether the probe passes, a hint and data.
+    The function gets a copy in which noise replaces parameters that are all zero. It returns
+    whether the probe passes, a hint, and perhaps data, or None if the probe does not apply.
     """
     return _add_probe(function, nudged=True)
 
@@ -264,7 +264,7 @@ def difference(a: Tensor, b: Tensor) -> float:
 
 
 def shifted_loss(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Predict each next token; return the mean loss in nats, and the logits ``(B, T, V)``."""
+    """Return the mean loss of predicting each next token, in nats, and the logits ``(B, T, V)``."""
     *source, text = ids
     logits = probed.logits(*source, text[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1).float(), text[:, 1:].flatten()), logits

@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from course_lib.probes.model_copy import copy_model
 from course_lib.probes.probed_model import ROUNDING, Finding, ProbedModel, as_probe, difference
 
-FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
+FORGOTTEN = 0.1  # a change of the logits that is too large to come from a norm's epsilon
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Find the layers by name: the items of an outermost ``ModuleList`` that have parts."""
+    """Find the layers by name: the items of an outermost ``ModuleList`` that have submodules."""
     layers: dict[str, nn.Module] = {}
     for name, group in model.named_modules():
         inside = any(f"{name}.".startswith(f"{layer}.") for layer in layers)
@@ -26,7 +26,7 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
-    """Find a layer's parts that have matrices, by name; lone linear layers form one part."""
+    """Find a layer's parts with matrices, by name; single linear layers together form one part."""
     parts: dict[str, nn.Module] = {}
     for name, child in layer.named_children():
         inner = dict(child.named_children()) if isinstance(child, nn.ModuleList) else {"": child}
@@ -58,9 +58,9 @@ def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
 def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor, Tensor]]:
     """Set all layers' matrices to zero; return each layer's input, scaled by three, and its output.
 
-    Layers are left out if the input is all zeros or the output has a different shape. The parts
-    named ``loud`` get random weights; if they get only zeros or change the shape, their layer is
-    left out, too.
+    A layer is left out if its input is all zeros or its output has a different shape. The parts
+    named ``loud`` get random weights. Their layer is also left out if their input is all zeros or
+    they change its shape.
     """
     silent = {}
     returned: dict[str, list[torch.Size]] = {}
@@ -74,7 +74,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
                 silent[name] = given[0], answer
 
     def listen(name: str, given: tuple, more: dict, output: Any) -> None:
-        """Record the shape of a loud part's output, if its input is not zero."""
+        """Record the shape of a loud part's output, unless its input is all zeros."""
         if any(isinstance(x, Tensor) and x.any() for x in (*given, *more.values())):
             returned.setdefault(name, []).append(getattr(_first(output), "shape", torch.Size()))
 
@@ -98,7 +98,7 @@ def _first(output: Any) -> Any:
 
 
 def _passed_on(given: Tensor, answer: Tensor) -> bool:
-    """Return whether an output equals the input, unchanged or normalized."""
+    """Return whether an output equals its input or the normalized input."""
     widths = given.shape[-1:]
     norms = F.layer_norm(given, widths), F.rms_norm(given, widths), F.normalize(given, dim=-1)
     return any(torch.allclose(answer, x, atol=1e-2) for x in (given, *norms))
@@ -108,20 +108,20 @@ def _passed_on(given: Tensor, answer: Tensor) -> bool:
 def residual_paths(probed: ProbedModel) -> Finding | None:
     """A layer whose matrices are zero returns its input, because each sub-layer adds to its input.
 
-    The input may be normalized on the way.
+    The layer may normalize this input.
     """
     silent = _silent_pass(probed)
     lost = [name for name, pair in silent.items() if not _passed_on(*pair)]
     if lost:
-        hint = f"with its matrices at zero, {lost[0]} does not return its input"
+        hint = f"with its matrices set to zero, {lost[0]} does not return its input"
         return False, f"{hint}: a residual path is missing, or added twice", lost
     for part in {part for layer in layers_of(probed.model).values() for part in _sublayers(layer)}:
         alone = _silent_pass(probed, part)
         lost += [f"{part} of {name}" for name, pair in alone.items() if _passed_on(*pair)]
     if lost:
-        hint = f"with all other matrices at zero, {min(lost)} adds nothing to the layer's output"
-        return False, f"{hint}: a later sum starts from an earlier vector", sorted(lost)
-    return (True, "every layer passes on its input", lost) if silent else None
+        hint = f"with all other matrices set to 0, {min(lost)} adds nothing to the layer's output"
+        return False, f"{hint}: a later residual connection skips it", sorted(lost)
+    return (True, "every layer adds to its input", lost) if silent else None
 
 
 @as_probe
@@ -137,7 +137,7 @@ def final_norm(probed: ProbedModel) -> Finding | None:
             with last.register_forward_hook(lambda _, given, out: _scaled(out)):
                 moved = difference(probed.logits(*probed.batch()), base)
             if moved > FORGOTTEN:
-                hint = f"the layers up to {name} are pre-norm, and no norm follows them"
+                hint = f"the layers up to {name} are pre-norm, but no norm follows them"
                 return False, hint, moved
     return (True, "a norm follows every pre-norm stack", stacks) if stacks else None
 

@@ -1,4 +1,4 @@
-"""A probe of attention's scores: how they are scaled, masked and turned into weights."""
+"""A probe of attention scores: how they are scaled, masked and turned into weights."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,12 +11,12 @@ from torch.overrides import TorchFunctionMode
 from course_lib.probes.probed_model import SOURCE, TARGET, Finding, ProbedModel, as_probe
 
 MODERATE = 1.5  # standard deviation of scores whose softmax is not saturated
-BLOCKED = -1e4  # what a mask adds to a score, or less
+BLOCKED = -1e4  # a mask adds at most this number to a score that it blocks
 PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum")
 
 
 class _Scaling(NamedTuple):
-    """Hold the factor by which scores were multiplied, and the sizes of that attention layer."""
+    """The factor by which an attention layer multiplied its scores, and the layer's sizes."""
 
     scale: float
     width: int  # of the queries
@@ -25,7 +25,7 @@ class _Scaling(NamedTuple):
 
 
 class _ScoreReader(TorchFunctionMode):
-    """Record how attention's scores are scaled, masked and turned into weights."""
+    """Record how attention scores are scaled, masked and turned into weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class _ScoreReader(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Look at the arguments of each torch function, and call it."""
+        """Inspect the arguments of each torch function, and call it."""
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "softmax":
@@ -84,7 +84,7 @@ class _ScoreReader(TorchFunctionMode):
         self.scalings.append(_Scaling(scale, width, keys, deviation))
 
     def read_mask(self, allowed: Tensor) -> None:
-        """Check that each query may attend to a key; skip blocks, which may contain padding."""
+        """Check that each query may attend to a key; skip tiles, which may be all padding."""
         whole = allowed.dim() < 2 or allowed.size(-2) in (1, SOURCE, TARGET)
         if whole and not allowed.any(dim=-1).all():
             self.mistakes.append("a query may not attend to any key, although no token is padding")
@@ -92,10 +92,10 @@ class _ScoreReader(TorchFunctionMode):
 
 @as_probe
 def attention_scores(probed: ProbedModel) -> Finding | None:
-    """Scores are divided by √d_k, each query may attend to a key, and softmax is over the keys.
+    """Scores are divided by √d_k, each query may attend to a key, and the softmax is over the keys.
 
-    A different scale may be given by ``attention_scale`` or in the model's configuration. Any other
-    scale raises an alarm if it is larger and saturates the softmax, or is a common mistake.
+    ``attention_scale`` or the model's configuration may ask for a different scale. Any other scale
+    raises an alarm if it is larger and saturates the softmax, or if it is a common mistake.
     """
     with _ScoreReader() as reader:
         probed.logits(*probed.batch())
@@ -114,7 +114,7 @@ def attention_scores(probed: ProbedModel) -> Finding | None:
             hint = f"{hint} instead of √d_k = {1 / right:.3g}"
             return False, f"{hint}: pass attention_scale= if this is intended", reader.scalings
         others.add(hint)
-    return True, min(others, default="scores are scaled by the width of a head"), reader.scalings
+    return True, min(others, default="scores are scaled by the width of the heads"), reader.scalings
 
 
 def _scales_of(model: nn.Module) -> set[float]:

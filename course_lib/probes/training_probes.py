@@ -95,7 +95,7 @@ class _Moves(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Look at the arguments of a torch function, and call it."""
+        """Inspect the arguments of a torch function, and call it."""
         if getattr(func, "__name__", "") in ("to", "type_as", "cuda"):
             self.has_moved |= args[0].untyped_storage().data_ptr() == self.storage
         return func(*args, **(kwargs or {}))
@@ -123,9 +123,9 @@ def initial_loss(probed: ProbedModel) -> Finding:
     """A fresh model's loss is near ln V, because it predicts all tokens about equally."""
     loss = probed.own_loss(*probed.batch())
     uniform_loss = math.log(probed.logits(*probed.batch()).size(-1))
-    hint = f"the first loss is {loss:.2f} nats, ln V is {uniform_loss:.2f}"
+    hint = f"the first loss is {loss:.2f} nats, and ln V is {uniform_loss:.2f}"
     if not uniform_loss - 0.5 < loss < uniform_loss + 2:
-        hint += ": an initialization at the wrong scale, or a model that is trained"
+        hint += ": the initialization has the wrong scale, or the model is already trained"
         return False, hint, loss.item()
     return True, hint, loss.item()
 
@@ -140,16 +140,17 @@ def overfit_one_batch(probed: ProbedModel) -> Finding:
     _, logits = shifted_loss(probed, *ids)
     right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
     bound = 0.2 if probed.loss is None else 0.5 * math.log(logits.size(-1))
-    hint = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
+    hint = f"after {len(losses)} steps, the loss is {losses[-1]:.2f}"
+    hint += f", and {right:.0%} of the tokens are right"
     if right == 1 and losses[-1] < bound:
         return True, hint, losses
     if (logits.argmax(-1) == ids[-1][:, :-1]).all():
-        hint += ": it repeats the token it reads, as if the labels were not shifted"
+        hint += ": the model repeats its input tokens, as if the labels were not shifted"
     return False, hint, losses
 
 
 def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
-    """Memorize a batch in eval mode; return all losses, the last of them with the final weights."""
+    """Memorize a batch in eval mode; return all losses, the last with the final weights."""
     widest = max(parameter.size(-1) for parameter in probed.model.parameters() if parameter.dim())
     rate = 0.02 / math.sqrt(widest)
     optimizer = torch.optim.Adam(probed.model.parameters(), lr=rate, betas=(0.9, 0.98))
@@ -168,7 +169,7 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 def _has_finished(losses: list[float]) -> bool:
     """Return whether a batch is learned, or STEPS steps have improved the loss by less than 10%.
 
-    At a high learning rate, the loss sometimes jumps up; training does not end at such a step.
+    The loss sometimes jumps up at a high learning rate, and training does not end at such a step.
     """
     if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
         return True
@@ -195,9 +196,9 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
         alone += (length - 1) * loss / (sum(lengths) - ROWS)
         padded[row, length:] = text[row, 0] if probed.pad_id is None else probed.pad_id
     together = probed.loss(probed.model, *source, padded).item()
-    hint = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
+    hint = f"nats per token: {together:.3f} for a batch, {alone:.3f} for its single rows"
     if not abs(together - alone) <= ROUNDING * abs(alone):
-        return False, f"{hint}: look at padding, and at what the sum is divided by"
+        return False, f"{hint}; look at padding and at the divisor of the sum"
     return True, hint
 
 
@@ -217,28 +218,28 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
         return None
     gradient, length = outputs[0].grad, text.size(1) - 1
     if gradient is None or outputs[0].size(1) < length or gradient[:, length:].any():
-        return False, "no gradient reaches logits of every position but the last"
+        return False, "a gradient should reach the logits at all positions except the last"
     logits, gradient = outputs[0][:, :length], gradient[:, :length]
     targets = text[:, 1:]  # (B, T)
     real = targets != (-1 if probed.pad_id is None else probed.pad_id)  # (B, T)
     if gradient[~real].any():
-        return False, "targets that are padding affect the loss"
+        return False, "padding in the targets affects the loss"
     q = (logits.softmax(-1) - gradient * real.sum())[real]  # (n, V)
     if (q.argmax(-1) != targets[real]).any():
         return False, "a target is not the next token: look at the shift"
     if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
         return False, "the targets are not probabilities, or the loss is not a mean over tokens"
     if probed.pad_id is not None and q[:, probed.pad_id].max() > 1e-4:
-        return False, "padding is one of the predicted tokens, because it gets smoothing mass"
+        return False, "the padding token gets smoothing mass, so the model learns to predict it"
     entropy = -(q * logits.log_softmax(-1)[real]).sum(-1).mean()
     if not torch.isclose(loss, entropy, rtol=1e-3):
-        hint = f"the loss is {loss:.3f}, the cross-entropy with its own targets {entropy:.3f}"
-        return False, f"{hint}: a divergence leaves out the entropy of the targets"
-    return True, f"the next token is to get {q.max(-1).values.mean():.3f}"
+        hint = f"the loss is {loss:.3f}, but the cross-entropy with its targets is {entropy:.3f}"
+        return False, f"{hint}: the KL divergence, for example, omits the entropy of the targets"
+    return True, f"the next token has a target probability of {q.max(-1).values.mean():.3f}"
 
 
 def _loss_and_logits(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Compute the model's own loss; return it and the logits behind it, with their gradient."""
+    """Compute the loss; return it and the logits behind it, which keep their gradient."""
     outputs: list[Tensor] = []
 
     def keep(module: nn.Module, inputs: tuple, output: object) -> None:

@@ -1,4 +1,4 @@
-"""Plots in one style, and interactive explorers."""
+"""Plots in the course's style, and interactive explorers."""
 
 from course_lib.viz.plots import (
     COLOURS,

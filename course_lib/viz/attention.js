@@ -4,16 +4,16 @@ import { clamp, dot, mix, number, power, range, softmax, sum } from "./numbers.j
 import { disc, line, panel, rect, shape, svg, text } from "./shapes.js";
 
 const WORDS = [
-  // each with its key, its value, and how far from them its name is
+  // each with its key, its value, and the offset of its name
   { name: "three", key: [1, -1], value: [3, 0], away: [-4, 22] },
   { name: "hundred", key: [-1, 0.5], value: [0, 2], away: [-10, -8] },
   { name: "forty", key: [0.5, 1], value: [-1, 1], away: [-8, -10] },
   { name: "five", key: [2, 1], value: [1, 3], away: [16, 4] },
 ];
 const VALUES = WORDS.map(({ value }) => value);
-const SATURATED = -3; // a gradient below this power of ten counts as gone
+const SATURATED = -3; // below this power of ten, we say that the gradient vanishes
 
-/** Compute scores, weights, output, and the gradient of the largest weight for the scores. */
+/** Compute scores, weights, output, and the norm of the largest weight's gradient. */
 export function compute({ x, y, d_k, divide, temperature }) {
   const factor = (divide ? 1 : Math.sqrt(d_k)) / Math.SQRT2 / temperature;
   const scores = WORDS.map(({ key }) => dot(key, [x, y]) * factor);
@@ -38,7 +38,7 @@ const drawPlane = (plane, kind) => [
   ),
 ];
 
-/** Draw an arrow from the origin of the keys. */
+/** Draw an arrow from the origin of the key plane. */
 function drawArrow([x, y], width, look) {
   const long = KEY_PLANE.x(Math.hypot(x, y)) - KEY_PLANE.x(0);
   const tip = Math.min(4 + 2 * width, long);
@@ -48,7 +48,7 @@ function drawArrow([x, y], width, look) {
   return svg("g", { class: look, transform }, rect(0, -width / 2, long - tip, width), head);
 }
 
-/** Draw bars that end at `low` and `most`, so that the axis stays as it is. */
+/** Draw bars, cut off at `low` and `most` so that the axis never changes. */
 function drawBars(title, heights, tall, low, most) {
   const up = [1.2 * low, 1.2 * most]; // with room for numbers
   const at = panel(30, 320, 240, tall, { across: [-0.6, 3.6], up, title });
@@ -61,7 +61,7 @@ function drawBars(title, heights, tall, low, most) {
   return [at.frame({ yTicks: [0, most] }), heights.map(draw)];
 }
 
-/** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
+/** Show the gradient on a logarithmic axis, and mark where the softmax is saturated. */
 function drawGauge(gradient) {
   const title = "Gradient of the largest weight";
   const at = panel(30, 488, 240, 20, { across: [-8, 0], up: [0, 1], title });
@@ -115,11 +115,11 @@ const QUERY = {
 function describe(_state, { weights, output, gradient }) {
   const top = Math.max(...weights);
   const best = WORDS.filter((_, n) => weights[n] > top - 1e-9).map(({ name }) => `“${name}”`);
-  const learns = gradient < 10 ** SATURATED ? "is saturated and can hardly" : "can still";
+  const state = gradient < 10 ** SATURATED ? "is saturated" : "is not saturated";
   return [
     `The largest weight, ${number(top)}, goes to ${best.join(" and ")}.`,
     `The output is [${output.map((each) => number(each)).join(", ")}].`,
-    `The gradient of the largest weight is ${gradient.toPrecision(2)}, so the softmax ${learns} learn.`,
+    `The gradient of the largest weight is ${gradient.toPrecision(2)}, so the softmax ${state}.`,
   ];
 }
 

@@ -1,6 +1,6 @@
-"""An explorer of one query and four keys in a plane (paper, §3.2.1).
+"""An explorer for attention with one query and four keys in a plane (paper, §3.2.1).
 
-The keys and values are those of the picture that opens chapter 01.
+The keys and values are the same as in the picture at the start of chapter 01.
 """
 
 import math
@@ -17,18 +17,20 @@ VALUES = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]).double(
 
 
 class AttentionExplorer(Explorer):
-    """Let the reader drag a query among four keys, and show the scores, weights and output.
+    """An explorer in which readers drag a query and see its scores, weights and output.
 
-    Vectors of width d_k whose numbers are independent with variance 1 have scores with a standard
-    deviation of √d_k. The vectors here have two numbers, so we multiply their scores by √(d_k / 2).
+    If two vectors of width d_k have independent components with mean 0 and variance 1, their dot
+    product has a standard deviation of √d_k. Our vectors have only two components, so we multiply
+    their dot products by √(d_k / 2).
     """
 
     module = "attention"
     alt = (
-        "A query and four keys as arrows in a plane, four values and the output in another, and "
-        "below them bars for the scores and the weights, and a scale of the gradient. The query is "
-        "the key of “five”, which gets the largest weight, so the output is close to its value. "
-        "The gradient is far above the mark below which the softmax is saturated."
+        "Two planes: one shows a query and four keys as arrows, and the other shows four values "
+        "and the output. Below them are bars for the scores and the weights, and an axis for the "
+        "gradient. The query equals the key of “five”, which gets the largest weight, so the "
+        "output is close to the value of “five”. The gradient is far above the mark below which "
+        "the softmax is saturated."
     )
     x = Float(2.0).tag(sync=True, state=True)
     y = Float(1.0).tag(sync=True, state=True)
@@ -37,7 +39,7 @@ class AttentionExplorer(Explorer):
     temperature = Float(1.0).tag(sync=True, state=True)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute scores, weights and output, and the gradient of the largest weight."""
+        """Compute scores, weights, output, and the norm of the largest weight's gradient."""
         scale = (1 if self.divide else math.sqrt(self.d_k)) / self.temperature
         query = torch.tensor([[self.x, self.y]], dtype=torch.float64) * scale  # (1, 2)
         scores = (query @ KEYS.mT / math.sqrt(2))[0].requires_grad_()  # (S,)

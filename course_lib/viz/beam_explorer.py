@@ -1,4 +1,4 @@
-"""An explorer of beam search in the small language of chapter 14 (paper, §6.1)."""
+"""An explorer for beam search in the small language of chapter 14 (paper, §6.1)."""
 
 import math
 from itertools import pairwise
@@ -15,12 +15,12 @@ from course_lib.viz.explorer_base import Explorer
 
 PAD, BOS, END = 0, 1, 2
 CUT, KEPT, ENDED = "cut", "kept", "ended"  # what happens to a continuation
-LIMIT = 9  # tokens of a sentence
-WIDE = 16  # this many hypotheses miss no sentence of the language
-SOURCE = torch.ones(1, 1, dtype=torch.long)  # (B, S), which the language ignores
+LIMIT = 9  # the largest number of tokens in a sentence
+WIDE = 16  # a beam of this size misses no sentence of the language
+SOURCE = torch.ones(1, 1, dtype=torch.long)  # (B, S); the language ignores the source
 HOW: dict[str, Any] = {"bos_id": BOS, "eos_id": END, "use_cache": False}
 SKY, ORDINARY = {"falls": 0.9, "end": 0.1}, {"end": 0.9, "again": 0.1}
-WEATHER = {  # the probability of each next word, after the last word
+WEATHER = {  # for each last word, the probabilities of the next word
     "bos": {"it": 0.5, "rain": 0.3, "snow": 0.15, "end": 0.05},
     "it": {"is": 0.5, "rains": 0.3, "end": 0.2},
     "rain": SKY,
@@ -35,7 +35,7 @@ WEATHER = {  # the probability of each next word, after the last word
 
 
 class Language(nn.Module):
-    """Score each next word by the last word alone, and count the calls."""
+    """A bigram language model that counts the calls of ``decode``."""
 
     def __init__(self, steps: dict[str, dict[str, float]]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Language(nn.Module):
         self.encode, self.calls = nn.Identity(), 0  # the source does not matter
 
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
-        """Return the log-probability of every next word: (B, T) → (B, T, V)."""
+        """Return the next word's log-probabilities at every position: (B, T) → (B, T, V)."""
         self.calls += 1
         return self.table[tgt]
 
@@ -61,14 +61,14 @@ class Language(nn.Module):
 
 
 class BeamExplorer(Explorer):
-    """Show a beam search step by step, and follow one of its hypotheses."""
+    """An explorer that shows a beam search step by step and follows one hypothesis."""
 
     module = "beams"
     alt = (
-        "A tree of four steps with two hypotheses. Each step shows the best four continuations "
-        "with their total log-probability, and whether they are kept, cut or ended. “rain falls” "
-        "ended in step 3 with −1.67; next to the tree is its sum. It is the best sentence. Greedy "
-        "decoding writes “it is raining”, with −2.00."
+        "A tree that keeps two hypotheses for four steps. Each step shows the four best "
+        "continuations with their total log-probabilities, and whether they are kept, cut or "
+        "ended. “rain falls” ended in step 3 with −1.67, and the terms of this sum are next to "
+        "the tree. It is the best sentence. Greedy decoding writes “it is raining”, with −2.00."
     )
     beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
     alpha = Float(0.0, min=0).tag(sync=True, state=True)
@@ -84,7 +84,7 @@ class BeamExplorer(Explorer):
         for length in range(1, steps + 1):
             logits = model.table[beams.tgt[..., length - 1]]  # (1, K, V)
             best = [each[0].tolist() for each in beam_step(logits, beams.totals, PAD)]
-            ends = beams.step(length, END)[1][0].tolist()  # (K,): -inf where one did not end
+            ends = beams.step(length, END)[1][0].tolist()  # (K,): -inf if a hypothesis did not end
             beams.keep(torch.tensor([0]))
             fates = dict.fromkeys(beams.totals[0].tolist(), KEPT) | dict.fromkeys(ends, ENDED)
             column = [
@@ -102,8 +102,8 @@ class BeamExplorer(Explorer):
         return columns
 
     def followed(self, columns: list[list[dict[str, Any]]]) -> dict[str, Any]:
-        """Find the sentence that is followed, or as many of its words as are in the tree."""
-        found: dict[str, dict[str, Any]] = {}  # every hypothesis of the tree, by its text
+        """Find the followed sentence in the tree, or else its longest prefix in the tree."""
+        found: dict[str, dict[str, Any]] = {}  # every hypothesis in the tree, by its text
         texts = [""]
         for length, column in enumerate(columns, 1):
             texts = [f"{texts[node['parent']['rank']]} {node['word']}".strip() for node in column]

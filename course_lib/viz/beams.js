@@ -1,4 +1,4 @@
-// Beam search as a tree: hypotheses are kept, cut, or end; follow one, and read its sum.
+// Beam search as a tree: hypotheses are kept, cut or ended; follow one, and read its sum.
 import { explorer } from "./explorer.js";
 import { clamp, number, range } from "./numbers.js";
 import { disc, line, rect, shade, text } from "./shapes.js";
@@ -8,7 +8,7 @@ const LOOK = {
   kept: { class: "query", rx: 14 },
   ended: { class: "value" },
 };
-const LIMIT = 9; // tokens of a sentence
+const LIMIT = 9; // the largest number of tokens in a sentence
 const [TOP, HIGH, BOX, WIDTH, SUM] = [34, 404, 44, 54, 256];
 const START = { word: "bos", total: 0, length: 0, rank: 0, y: TOP + 114, text: "" };
 
@@ -20,14 +20,14 @@ const poolOf = (columns, K) => {
   return ended.sort((a, b) => b.score - a.score).slice(0, K);
 };
 
-/** Continue a hypothesis by every word. */
+/** Continue a hypothesis with every possible word. */
 const grow = (parent, language) =>
   Object.entries(language[parent.word]).map(([word, p]) => {
     const [total, length] = [parent.total + Math.log(p), parent.length + 1];
     return { parent, word, p, total, length, text: `${parent.text} ${word}`.trim() };
   });
 
-/** Search as the package does; return the best 2K continuations of each step. */
+/** Search like the package; return the best 2K continuations of each step. */
 function search(language, K, alpha) {
   const columns = [];
   for (let beam = [START]; beam.length; ) {
@@ -46,14 +46,14 @@ function search(language, K, alpha) {
   return columns;
 }
 
-/** Search up to a step, and find what is followed, greedy decoding's sentence and the best. */
+/** Search up to a step; find the followed hypothesis, the greedy sentence and the best one. */
 export function compute({ language, beam_size: K, alpha, step, sentence }) {
   const all = search(language, K, alpha);
   const columns = all.slice(0, step);
   const isOnTheWay = ({ text }) => `${sentence} `.startsWith(`${text} `);
   const followed = columns.flat().findLast(isOnTheWay) ?? columns[0][0];
-  const greedy = search(language, 1, alpha).flat().find(hasEnded); // what ends first
-  const [best] = poolOf(search(language, 16, alpha), 1); // so wide a search misses no sentence
+  const greedy = search(language, 1, alpha).flat().find(hasEnded); // the first one that ends
+  const [best] = poolOf(search(language, 16, alpha), 1); // wide enough to miss no sentence
   return { steps: all.length, columns, pool: poolOf(columns, K), followed, greedy, best };
 }
 
@@ -83,7 +83,7 @@ function drawTree({ steps, columns, pool, followed }) {
   ];
 }
 
-/** Write lines with a number at the end of each; a line without one is a title. */
+/** Write lines with a number at the end of each; a line without a number is a title. */
 function drawSums({ alpha, pool, followed, greedy, best }) {
   const { total, length, score } = followed;
   const divisor = number(penalty(length, alpha));
@@ -130,7 +130,7 @@ function describe({ sentence, steps, columns, pool, followed, greedy, best }) {
   const isOver = columns.length === steps;
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
   return [
-    isOver && "The search stops, because nothing that is kept can still enter the pool.",
+    isOver && "The search stops, because no kept hypothesis can still enter the pool.",
     isOver && `It ${finds(pool[0])} the best sentence, and greedy decoding ${finds(greedy)} it.`,
     sentence !== followed.text && `“${sentence}” is not in this tree.`,
     `You follow “${followed.text}” (${followed.fate}).`,
@@ -138,7 +138,7 @@ function describe({ sentence, steps, columns, pool, followed, greedy, best }) {
 }
 
 export default explorer({
-  read: compute, // the keys need it, too
+  read: compute, // the keyboard handler needs it, too
   panes: [
     { name: "the tree of hypotheses", size: [364, 440], draw: drawTree, handles: [TREE] },
     { name: "a sum, and the finished sentences", size: [SUM, 440], draw: drawSums },

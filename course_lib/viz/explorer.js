@@ -1,14 +1,14 @@
-// What makes a drawing an explorer: controls, handles, and the loop that draws.
+// The parts that make a drawing an explorer: controls, handles, and the loop that draws.
 // A module calls `explorer` with its state, its numbers and its drawing; see attention.js.
 import { html, redraw, svg } from "./shapes.js";
 
 const ROWS = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10 };
 const COLUMNS = { ArrowLeft: -1, ArrowRight: 1, Home: -1000, End: 1000 };
 
-// In all functions, `link` has the state as `current()`, sets traits with `changed(values)`, and
-// lists `followers` (called with each new state) and `drawings` (called with its numbers, too).
+// In all functions, `link` returns the state with `current()`, sets traits with `changed(values)`,
+// and lists `followers`, which get each new state, and `drawings`, which also get its numbers.
 
-/** Make a button for every value of a trait; that of the present value is pressed. */
+/** Make a button for every value of a trait; the button of the current value is pressed. */
 function makeButtons(name, { label, options }, { changed, followers }) {
   const buttons = options.map((each) => {
     const button = html("button", { type: "button", click: () => changed({ [name]: each }) }, each);
@@ -25,22 +25,22 @@ const INPUTS = {
   text: () => html("input", { type: "text", spellcheck: "false" }),
 };
 
-/** Make a control of a kind for a trait of the state. */
+/** Make a control of the given kind for a trait of the state. */
 function makeControl(name, { kind = "slider", label, options, show = String, isIdle }, link) {
   const [field, isSlider] = [kind === "check" ? "checked" : "value", kind === "slider"];
   const input = INPUTS[kind](options);
-  const shown = html("span", { "aria-hidden": "true" }); // a slider says its value itself
+  const shown = html("span", { "aria-hidden": "true" }); // it reads its own value aloud
   const set = () => link.changed({ [name]: isSlider ? options[input.value] : input[field] });
   input.addEventListener("input", set);
   const tap = ({ target, currentTarget, clientX }) => {
-    if (!isSlider || target !== currentTarget) return; // a finger beside the knob meets the label
+    if (!isSlider || target !== currentTarget) return; // a tap next to the knob hits the label
     const { left, width } = input.getBoundingClientRect();
     input.value = ((clientX - left) / width) * input.max;
     set();
   };
   link.followers.push((state) => {
     const place = isSlider ? `${options.indexOf(state[name])}` : state[name];
-    if (input[field] !== place) input[field] = place; // or the cursor of a text jumps
+    if (input[field] !== place) input[field] = place; // otherwise, the cursor in a text jumps
     input.disabled = Boolean(isIdle?.(state, name));
     if (!isSlider) return;
     shown.textContent = show(state[name]);
@@ -61,7 +61,7 @@ function makeHandle({ label, look = "drags", ...about }, { current, changed, dra
     if (look === "drags" || !isTouch(event)) node.setPointerCapture(event.pointerId);
     event.preventDefault();
     node.focus({ preventScroll: true, focusVisible: false });
-    if (!isTouch(event)) dragged(event, "down"); // or touchstart has lost its target
+    if (!isTouch(event)) dragged(event, "down"); // or touchstart loses its target
   };
   const touchstart = (event) => look === "drags" && event.preventDefault(); // or Chromium scrolls
   const pointermove = (event) => node.hasPointerCapture(event.pointerId) && dragged(event, "move");
@@ -71,7 +71,7 @@ function makeHandle({ label, look = "drags", ...about }, { current, changed, dra
     const isStep = step.some(Boolean);
     if (!(isStep || event.key === " ") || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
-    event.stopPropagation(); // or the notebook moves to another cell
+    event.stopPropagation(); // otherwise, the notebook moves to another cell
     changed(isStep ? about.keys(step, current()) : about.press?.(current()));
   };
   const listeners = { touchstart, pointerdown, pointermove, pointerup, keydown };
@@ -94,7 +94,7 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
 }
 
 /**
- * Show an explorer in an element, and draw it again whenever its state changes.
+ * Show an explorer in an element, and redraw it whenever its state changes.
  *
  * `model` holds the state and the `names` of its traits. `view` has
  * - `compute(state)`, which returns the numbers, or throws an Error if the input is wrong;
@@ -102,12 +102,12 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
  *   or both. A handle has a `label`, `draw` and `valueText(state, numbers)`, and functions that
  *   return what to change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
  *   `keys([rows, columns], state)`, and perhaps `press(state)` for the space bar. If its `look` is
- *   "scrolls", a finger scrolls the page, and presses with a tap;
+ *   "scrolls", a finger that moves scrolls the page, and a tap presses;
  * - `controls` by trait, each with a `label`, perhaps `isIdle(state, trait)`, and a `kind`: a
  *   "slider" (written by `show`), a "choice" or "buttons" (all over `options`), "check" or "text";
- * - `describe(state, numbers)`, which lists sentences about the picture; false ones are left out;
- * - perhaps `read(state)`, which returns what to add to the state, `data`, the names of what the
- *   module adds to the model, and `start(model, el)`, which is called at the end.
+ * - `describe(state, numbers)`, which lists sentences about the picture; `false` is left out;
+ * - optionally, `read(state)`, which returns additions to the state; `data`, the names of values
+ *   that the module adds to the model; and `start(model, el)`, which is called at the end.
  */
 function mount(model, el, view) {
   const names = [...model.get("names"), ...(view.data ?? [])];
@@ -117,7 +117,7 @@ function mount(model, el, view) {
   let isBusy = false;
   const changed = (values) => {
     if (!values) return;
-    isBusy = true; // or every single value draws the picture
+    isBusy = true; // otherwise, each value would redraw the picture
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     isBusy = false;
     update();
@@ -143,7 +143,7 @@ function mount(model, el, view) {
       panes.inert = false;
     } catch (error) {
       said.textContent = error.message;
-      panes.inert = true; // the last good picture stays, and waits for a better input
+      panes.inert = true; // the last good picture stays until the input is valid
     }
   }
   for (const name of names) model.on(`change:${name}`, () => isBusy || update());

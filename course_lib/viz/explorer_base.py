@@ -1,7 +1,7 @@
-"""The base class of all explorers: drawings that a browser computes and that react to the pointer.
+"""The base class of all explorers, which are interactive drawings that the browser computes.
 
-Each explorer is an ES module in this folder. In a notebook it is an anywidget widget,
-and on the site it runs without a kernel. Both start from the same state.
+Each explorer is an ES module in this folder. A notebook runs it as an anywidget widget, and the
+site runs it without a kernel. Both start from the same state.
 """
 
 import re
@@ -23,7 +23,7 @@ def whole_module(name: str) -> str:
     sources: dict[str, str] = {}
 
     def add(module: str) -> None:
-        """Add a module after those that it imports."""
+        """Add a module after the modules that it imports."""
         source = (FOLDER / f"{module}.js").read_text(encoding="utf-8")
         for imported in IMPORT.findall(source):
             add(imported)
@@ -34,14 +34,14 @@ def whole_module(name: str) -> str:
 
 
 class Explorer(anywidget.AnyWidget):
-    """Show an explorer, or its still picture if there is no kernel or no JavaScript.
+    """A widget that shows an explorer, or a still picture if there is no kernel or no JavaScript.
 
-    A subclass's traits that are tagged ``state`` make up the state that the module draws.
+    The traits that a subclass tags with ``state`` make up the state that the module draws.
 
     Attributes:
         module: The name of the ES module, and of the still picture.
-        alt: A description of the first picture. It must not depend on the machine, because strict
-            nbval compares it.
+        alt: A description of the first picture. It must be the same on every machine, because
+            strict nbval compares it.
         names: The names of the traits that make up the state.
     """
 
@@ -65,7 +65,7 @@ class Explorer(anywidget.AnyWidget):
         return {name: getattr(self, name) for name in self.names}
 
     def numbers(self) -> dict[str, Any]:
-        """Compute what the module's ``compute`` returns, with the course's own functions."""
+        """Compute the same numbers as the module's ``compute``, with the course's own functions."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:

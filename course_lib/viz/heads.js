@@ -1,11 +1,11 @@
-// The heads of the trained translator: look at each, and switch off those that it does not need.
+// The trained translator's heads: look at each head, and switch off heads that it does not need.
 import { explorer } from "./explorer.js";
 import { cut, grouped, number, range } from "./numbers.js";
 import { disc, rect, shade, svg, table, text } from "./shapes.js";
 import { readNumber, Translator } from "./translator.js";
 
 const PLACES = {
-  // each with its name, and what its queries and its keys are
+  // each with its name, and with descriptions of its queries and keys
   encoder: ["encoder self-attention", "English token", "English token"],
   decoder: ["decoder self-attention", "about to write", "written so far"],
   cross: ["cross-attention", "about to write", "English token"],
@@ -14,21 +14,21 @@ const PLACES = {
 const HEADS = Object.keys(PLACES).flatMap((place) =>
   range(8).map((n) => [place, Math.floor(n / 4), n % 4]),
 );
-const records = {}; // by number, the fewest heads that were on when it came out right
-let translator; // of the site; in a notebook, the kernel translates
-let waiting = "Translating… The first translation waits for a file of 2 MB.";
+const records = {}; // for each number, the fewest heads that translated it correctly
+let translator; // only on the site; in a notebook, the kernel translates
+let waiting = "Translating… The first translation has to load a file of 2 MB.";
 
 const isSame = (one, other) => `${one}` === `${other}`;
 const isOff = ({ off }, where) => off.some((each) => isSame(each, where));
 const stateOf = (state) => (isOff(state, state.chosen) ? "off" : "on");
 const nameOf = ([place, layer, head]) => `head ${head}, ${PLACES[place][0]}, layer ${layer}`;
 
-/** Translate, and compare with what is right; the kernel may still have to translate. */
+/** Translate, and check the translation; the kernel may not have translated yet. */
 export function compute({ text: typed, chosen: [place, layer, head], off, reading }) {
   const value = readNumber(typed);
   const answer = translator ? { ...translator.translate(value, off), number: value, off } : reading;
   const { source, written, maps } = answer;
-  const queries = place === "encoder" ? source : written; // the decoder's, by what they write
+  const queries = place === "encoder" ? source : written; // decoder: named by their outputs
   const keys = place === "decoder" ? ["[bos]", ...written.slice(0, -1)] : source;
   const isCurrent = answer.number === value && isSame(answer.off, off);
   const [right, on] = [answer.text === answer.german, HEADS.length - off.length];
@@ -37,7 +37,7 @@ export function compute({ text: typed, chosen: [place, layer, head], off, readin
   return { ...answer, ...found, record: records[value] };
 }
 
-/** Count the letters that two texts have in common at their beginning, and then at their end. */
+/** Count the letters that two texts share at their beginning, and then at their end. */
 export function commonEnds(one, other) {
   const most = Math.min(one.length, other.length);
   let [start, end] = [0, 0];
@@ -46,9 +46,9 @@ export function commonEnds(one, other) {
   return [start, end];
 }
 
-/** Draw what the translator writes above what is right; where they differ, letters are red. */
+/** Draw the translation above the right one; the letters between their common ends are red. */
 function drawLetters(written, right) {
-  const at = table(52, 24, 248, 95, 5, 34); // two pairs of lines, and a gap
+  const at = table(52, 24, 248, 95, 5, 34); // two pairs of lines with a gap
   const [start, end] = commonEnds(written, right);
   const draw = (words, line) =>
     [...words].map((letter, n) => {
@@ -60,7 +60,7 @@ function drawLetters(written, right) {
   return svg("g", { "aria-hidden": "true" }, names, draw(written, 0), draw(right, 1));
 }
 
-/** Draw the weights of a head; what its mask blocks is gray. */
+/** Draw a head's weights; the cells that its mask blocks are gray. */
 function drawMap([place], weights, left, top, size, look) {
   const at = table(left, top, size, size, weights.length, weights[0].length);
   const color = (t, s) => (place === "decoder" && s > t ? "var(--masked)" : shade(weights[t][s]));
@@ -147,13 +147,13 @@ function describe(state, { text: written, german, right, isCurrent, ...numbers }
   ];
 }
 
-/** Load the translator of the site, and draw again with it. */
+/** Load the site's translator, and redraw with it. */
 async function load(model) {
   try {
     const file = await fetch(new URL("translator.safetensors", import.meta.url));
     translator = new Translator(await file.arrayBuffer());
   } catch {
-    waiting = "The translator could not be loaded. To try again, load the page again.";
+    waiting = "The translator could not be loaded. To try again, reload the page.";
   }
   model.set("loaded", true);
 }

@@ -1,4 +1,4 @@
-"""An explorer of the attention heads of the trained translator (paper, §3.2.2)."""
+"""An explorer for the attention heads of the trained translator (paper, §3.2.2)."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -22,11 +22,11 @@ ATTENTIONS = {
     "decoder": "decoder.layers.{}.self_attn",
     "cross": "decoder.layers.{}.cross_attn",
 }
-Head = Sequence[Any]  # a place of ATTENTIONS, and from 0 a layer and a head
+Head = Sequence[Any]  # a key of ATTENTIONS, and the indices of a layer and a head
 
 
 def number_words(text: str) -> str:
-    """Turn the digits of a number into its English words.
+    """Turn a number that is written in digits into English words.
 
     Raises ValueError, with an example, if the text is not a number below one million.
     """
@@ -43,7 +43,7 @@ def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
     """
 
     def zero_heads(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
-        """Replace the outputs of these heads with zeros."""
+        """Replace the outputs of ``heads`` with zeros."""
         joined = args[0].unflatten(-1, (attention.num_heads, -1)).clone()  # (B, T, H, d_v)
         joined[..., list(heads), :] = 0.0
         return (joined.flatten(-2),)  # (B, T, H * d_v)
@@ -55,7 +55,7 @@ def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dic
     """Translate English number words by greedy decoding, with some heads switched off.
 
     Returns the source tokens, at most ``MAX_NEW_TOKENS`` generated tokens, the text that they form,
-    and the attention weights ``maps`` (N, H, T, S) by place, as in ``attention_maps``.
+    and ``maps``, which contains the weights (N, H, T, S) of each kind of attention.
     """
     tokenizer = translator.tokenizer
     src = translator.source_ids([words])  # (1, S)
@@ -76,9 +76,9 @@ def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dic
 
 
 class HeadsExplorer(Explorer):
-    """Show every head of the trained translator, and let the reader switch heads off.
+    """An explorer that shows every head of the trained translator and can switch heads off.
 
-    The translator is the one from chapter 11. If it is missing, it is trained in half a minute.
+    The translator is the one from chapter 11. If it is missing, training it takes half a minute.
     """
 
     module = "heads"
@@ -99,7 +99,7 @@ class HeadsExplorer(Explorer):
 
     @observe("text", "off")
     def read(self, change: object = None) -> None:
-        """Translate again; text that is not a number changes nothing."""
+        """Translate again, unless the text is not a number."""
         try:
             words = number_words(self.text)
         except ValueError:
@@ -112,7 +112,7 @@ class HeadsExplorer(Explorer):
         self.reading = reading | {"number": number, "german": spell(number, "de"), "off": self.off}
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the weights of the chosen head, and whether the translation is right."""
+        """Compute the chosen head's weights, and whether the translation is right."""
         words = number_words(self.text)
         reading = read_through(self.translator, words, self.off)
         maps = reading["maps"]

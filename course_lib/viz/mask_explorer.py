@@ -1,4 +1,4 @@
-"""An explorer of masks: which query may look at which key (paper, §3.2.3)."""
+"""An explorer for masks, which define the keys that each query may look at (paper, §3.2.3)."""
 
 import json
 from pathlib import Path
@@ -18,29 +18,29 @@ PAD, BOS, UNK = "[pad]", "[bos]", "[unk]"
 ENCODER, DECODER, CROSS = "encoder self-attention", "decoder self-attention", "cross-attention"
 MAX_WORDS = 6
 D_MODEL = 8
-RECORD = Path(__file__).with_name("mask_layer.json")  # by experiments/mask_layer.py
+RECORD = Path(__file__).with_name("mask_layer.json")  # written by experiments/mask_layer.py
 
 
 class MaskExplorer(Explorer):
-    """Let the reader open and block a mask's cells, and show the weights of a trained layer.
+    """An explorer in which readers open or block a mask's cells and see a trained layer's weights.
 
-    The layer has learned to translate the number words from 1 to 999 into German, with one head.
-    All words that it does not know share the vector of [unk].
+    The layer has one head. It was trained to translate the number words from 1 to 999 into German.
+    Words that are not in its vocabulary get the vector of [unk].
 
     Attributes:
         mask: "causal", "padding", "both", "nothing blocked" or "your own".
-        cells: The mask "your own": six rows of six digits, where 1 is an open cell.
-        row: The query of the cell that the cursor is on.
-        column: The key of that cell.
-        layer: Embeddings and the projections of queries and keys, in hundredths.
+        cells: The mask "your own" as six rows of six digits, where 1 means an open cell.
+        row: The row of the cursor, which is the position of a query.
+        column: The column of the cursor, which is the position of a key.
+        layer: The embeddings and the query and key projections, times 100 and rounded.
     """
 
     module = "masks"
     alt = (
-        "A table of which query of “[bos] drei hundert fünf [pad] [pad]” may look at which key, "
-        "below it the row of “fünf” in three conventions, and next to it the weights of a trained "
-        "layer. Everything above the diagonal and both padding columns are blocked, so nothing "
-        "leaks from the future."
+        "A table shows which query of “[bos] drei hundert fünf [pad] [pad]” may look at which "
+        "key. Below it is the row of “fünf” in three conventions, and next to it are the weights "
+        "of a trained layer. Everything above the diagonal and both padding columns are blocked, "
+        "so nothing leaks from the future."
     )
     attention = Unicode(DECODER).tag(sync=True, state=True)
     mask = Unicode("both").tag(sync=True, state=True)
@@ -67,7 +67,7 @@ class MaskExplorer(Explorer):
         return {name: value.tolist() for name, value in values.items()}
 
     def make_mask(self, length: int, keys: list[str]) -> Tensor:
-        """Make the mask for some queries and keys. Shape (T, S), True = may look."""
+        """Build the chosen mask for some queries and keys. Shape (T, S), True = may look."""
         ids = torch.tensor([[key != PAD for key in keys]]).int()  # (1, S), 0 is padding
         causal = causal_mask(MAX_WORDS)[:length, : len(keys)]
         real = padding_mask(ids, pad_id=0)[0, 0].expand(length, -1)

@@ -1,4 +1,4 @@
-// Masks: open and block cells, and see what each word may look at, and what leaks from the future.
+// Masks: open and block cells, and see what each word may look at and what leaks from the future.
 import { explorer } from "./explorer.js";
 import { cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
 import { shade, table, text } from "./shapes.js";
@@ -10,7 +10,7 @@ const SIDES = {
   "cross-attention": ["target", "source"],
 };
 const PADDING = "[pad]";
-const MOST = 6; // words of a side
+const MOST = 6; // words on each side
 const RULES = {
   causal: (t, s) => s <= t,
   padding: (_t, _s, key) => key !== PADDING,
@@ -24,12 +24,12 @@ const split = (sentence) => sentence.split(/\s+/).filter(Boolean);
 const isUnused = ({ attention }, side) => !SIDES[attention].includes(side);
 const layOut = (y, high, rows, columns) => table(70, y, 39 * columns, high * rows, rows, columns);
 
-/** Read the words, which cells are open (more than there are words), the cursor, and the table. */
+/** Return the words, the open cells (for up to `MOST` words), the cursor and the table. */
 function read({ attention, mask, cells, row, column, ...words }) {
   const [queries, keys] = SIDES[attention].map((side) => split(words[side]));
   const mayLook = RULES[mask] ?? ((t, s) => cells[t][s] === "1"); // or “your own”
   const open = range(MOST).map((t) => range(MOST).map((s) => mayLook(t, s, keys[s])));
-  /** Say whether a cell shows a word of the decoder what it must predict. */
+  /** Return whether a cell shows a decoder word a token that it must predict. */
   const leaks = ([t, s]) => open[t][s] && s > t && attention === DECODER && queries[t] !== PADDING;
   const [t, s] = [Math.min(row, queries.length - 1), Math.min(column, keys.length - 1)];
   return { queries, keys, open, leaks, t, s, at: layOut(92, 39, queries.length, keys.length) };
@@ -44,7 +44,7 @@ function project({ layer, attention }, words, name) {
   });
 }
 
-/** Compute the mask, its chosen row in two other conventions, the weights, and what rows leak. */
+/** Compute the mask, its chosen row in two other conventions, the weights, and all leaks. */
 export function compute(state) {
   for (const side of SIDES[state.attention]) {
     const count = split(state[side]).length;
@@ -81,7 +81,7 @@ function drawRow({ queries, keys, t, at }, { mask, blocked, additive }) {
   ];
 }
 
-/** Draw the table of the mask or of weights; what leaks is red, and the chosen row is blue. */
+/** Draw the mask or the weights as a table; leaks are red, and the chosen row is blue. */
 function drawTable({ queries, keys, open, leaks, t: chosen, at }, title, weights) {
   const sign = (cell) => (leaks(cell) ? ["!", "future bold"] : ["✓"]);
   const words = (t, s) => (weights ? [number(weights[t][s])] : sign([t, s]));
@@ -107,15 +107,15 @@ function paint(open, places, isOpening) {
   return { mask: "your own", cells: cells.map((row) => row.join("")), ...goTo(places[0]) };
 }
 
-let isOpening; // what a pointer does that is down
+let isOpening; // whether the pressed pointer opens or blocks cells
 
-/** Open or block all cells from the pointer back to the cursor, as it did with the first. */
+/** Open or block all cells between pointer and cursor, as the pointer did with the first one. */
 function dragCells(point, { at, open, t, s }, phase) {
   const here = at.cells[at.find(point)];
   if (phase === "down") isOpening = here && !open[here[0]][here[1]];
   if (!here || isOpening === undefined) return undefined;
   const back = phase === "down" ? [0, 0] : [t - here[0], s - here[1]];
-  const steps = Math.max(1, ...back.map(Math.abs)); // a fast drag skips none
+  const steps = Math.max(1, ...back.map(Math.abs)); // a fast drag skips no cell
   const passed = (n) => here.map((place, axis) => Math.round(place + (back[axis] * n) / steps));
   return paint(open, range(steps).map(passed), isOpening);
 }
@@ -160,7 +160,7 @@ function describe(state, { mask, weights, leaked }) {
     leaking.length > 0 && "The future leaks (! in a red frame).",
     leaking.length > 0 && `Weight on later positions: ${leaking.join(", ")}.`,
     empty.length > 0 && `Nothing is open for ${empty.join(", ")}: our weights are 0 there,`,
-    empty.length > 0 && "those of nn.MultiheadAttention are nan.",
+    empty.length > 0 && "and those of nn.MultiheadAttention are nan.",
     queries[t] === PADDING && "This query is padding, so its output is never used.",
     unknown.size > 0 && `The layer uses the vector of [unk] for ${[...unknown].join(", ")}.`,
   ];

@@ -16,7 +16,7 @@ export function sinusoid(position, column, width) {
   return Math.fround(column % 2 ? Math.cos(angle) : Math.sin(angle));
 }
 
-/** Turn scores into weights; a score of −∞ is blocked, and a row without any other stays 0. */
+/** Turn scores into weights; a score of −∞ is blocked, and a row with no other scores stays 0. */
 export function softmax(scores) {
   const top = Math.max(...scores);
   const powers = scores.map((score) => (score === -Infinity ? 0 : Math.exp(score - top)));
@@ -34,5 +34,5 @@ export const number = (value, digits = 2) => {
 export const power = (exponent) =>
   `10${[...`${exponent}`].map((sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign] ?? "⁻").join("")}`;
 
-/** Shorten a word to some letters. */
+/** Shorten a word to at most `most` letters. */
 export const cut = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);

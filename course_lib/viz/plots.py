@@ -1,4 +1,4 @@
-"""Plots of tensors. Every function draws values and their labels on one ``ax``, and returns it."""
+"""Plots of tensors. Each plotting function draws labeled values on an ``ax`` and returns it."""
 
 import base64
 import html
@@ -25,15 +25,15 @@ from course_lib.probes import ProbeResult
 
 STYLE = Path(__file__).with_name("course.mplstyle")
 COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
-HATCH = "#777777"  # on the gray of masked cells, because a weight of 0.5 is almost as gray
-LINES = ["-", "--", ":", "-."]  # because most colors of the style are equally light
+HATCH = "#777777"  # on masked cells, because a weight of 0.5 has almost the same gray
+LINES = ["-", "--", ":", "-."]  # because most of the style's colors are equally light
 PIXELS = 96  # CSS pixels per inch
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = 6.4  # width in inches
 
 
 def use_course_style() -> None:
-    """Use the course's fonts, sizes and colors for all plots of this notebook."""
+    """Use the course's fonts, sizes and colors for all plots in this notebook."""
     plt.style.use(STYLE)
 
 
@@ -62,17 +62,18 @@ def show(fig: Figure, *, alt: str) -> None:
 def picture_output(
     image: Image.Image, alt: str, width: int, height: int
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Store a picture as HTML, PNG and plain text.
+    """Encode a picture as HTML, PNG and plain text for the output of a cell.
 
     The HTML is for JupyterLab, which shows a PNG without its alt text. GitHub removes pictures from
-    HTML, so a chapter is saved without the HTML. The PNG has at most 256 colors, which makes it
-    a third as large.
+    HTML, so we save chapters without the HTML. The PNG has at most 256 colors, which reduces its
+    size to a third.
 
     Args:
         image: The picture.
         alt: Its alt text.
         width: The width on the page, in CSS pixels.
-        height: The height on the page. With both, nothing moves while the picture loads.
+        height: The height on the page. Because the browser knows the size, the page does not
+            move when the picture loads.
 
     Returns:
         The data of one output by MIME type, and its metadata: the PNG's alt text and size.
@@ -86,7 +87,7 @@ def picture_output(
 
 
 def image_tag(png: str, alt: str, width: int, height: int) -> str:
-    """Return the HTML for a PNG picture that is given in base64."""
+    """Return the HTML for a PNG picture that is encoded in base64."""
     size = f'width="{width}" height="{height}"'
     return f'<img alt="{html.escape(alt)}" {size} src="data:image/png;base64,{png}">'
 
@@ -102,7 +103,7 @@ def heatmap(
     numbers: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a heat map of values, with queries as rows, keys as columns, and fixed limits.
+    """Draw a heat map of values, with queries as rows, keys as columns, and a fixed color scale.
 
     Args:
         values: Shape ``(T, S)``. Weights in [0, 1], unless ``limit`` is given.
@@ -111,7 +112,7 @@ def heatmap(
         mask: Boolean, shape ``(T, S)``. Cells that are ``False`` are gray and hatched.
         limit: For signed values. The colors go from -limit to limit, with white at 0.
         largest: For weights that are all small. The colors go from white at 0 to dark blue at this
-            value, and a bar next to the map shows them.
+            value, and a color bar next to the map shows the scale.
         numbers: Whether to write the values into the cells.
         ax: The axes to draw on. The default is a new figure.
 
@@ -121,9 +122,9 @@ def heatmap(
     values = values.detach().cpu()
     shape = tuple(values.shape)
     if shape != (len(rows), len(columns)):
-        raise ValueError(f"values {shape} do not fit {len(rows)} row, {len(columns)} column labels")
+        raise ValueError(f"values of shape {shape} do not fit {len(rows)} × {len(columns)} labels")
     if mask is not None and (mask.shape != shape or mask.dtype != torch.bool):
-        raise ValueError(f"mask {tuple(mask.shape)} of {mask.dtype} does not fit values {shape}")
+        raise ValueError(f"a {tuple(mask.shape)} mask of {mask.dtype} does not fit {shape} values")
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
     if mask is not None:
@@ -140,7 +141,7 @@ def heatmap(
 
 
 def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Colormap]:
-    """Return a heat map's smallest and largest value, and its color map."""
+    """Return the smallest and largest value of a heat map's color scale, and its color map."""
     low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
     if limit is not None:
         low, high, name = -limit, limit, "RdBu_r"
@@ -167,7 +168,7 @@ def curves(
     ylabel: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one line for each name, with different dashes.
+    """Draw one line for each name, and give each a different dash pattern.
 
     Args:
         x: Shape ``(K,)``.
@@ -177,7 +178,7 @@ def curves(
         ax: The axes to draw on. The default is a new figure.
 
     Raises:
-        ValueError: If a line does not have as many values as x.
+        ValueError: If a line has more or fewer values than x.
     """
     for name, values in lines.items():
         if len(values) != len(x):
@@ -205,11 +206,11 @@ def bars(
         names: A label for every bar.
         values: Shape ``(K,)``.
         ylabel: Name and unit of the values.
-        colour: The color of the bars. If they have a role, use one of ``COLOURS``.
+        colour: The color of the bars. For queries, keys or values, use their color in ``COLOURS``.
         ax: The axes to draw on. The default is a new figure.
 
     Raises:
-        ValueError: If the numbers of names and values differ.
+        ValueError: If there are more or fewer names than values.
     """
     if len(names) != len(values):
         raise ValueError(f"got {len(names)} names for {len(values)} values")
@@ -226,9 +227,9 @@ def _plain(values: Sequence[float] | Tensor) -> Sequence[float] | np.ndarray:
 
 
 def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, float], bool]:
-    """Choose width and height in inches, and whether to turn the column labels upright.
+    """Choose a table's width and height in inches, and whether its column labels are vertical.
 
-    Each cell is as wide as the longest column label, if all labels then fit on the page.
+    Each cell is as wide as the longest column label if the table then fits on the page.
     """
     letter = 0.095
     margin = 0.6  # inches, at 10 points
@@ -242,7 +243,7 @@ def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, flo
 
 
 def _write_labels(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright: bool) -> None:
-    """Write the labels of a table next to it and below it, without a frame."""
+    """Write the labels of a table's rows and columns, and remove its frame."""
     ax.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0)
     ax.set_yticks(range(len(rows)), rows)
     ax.spines[:].set_visible(False)
@@ -250,7 +251,7 @@ def _write_labels(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright
 
 
 def _write_numbers(ax: Axes, values: Tensor, low: float, high: float, colors: str) -> None:
-    """Write every value into its cell, dark on light and light on dark."""
+    """Write each value into its cell, in black on light colors and in white on dark colors."""
     for row, column in (~values.isnan()).nonzero().tolist():  # a blocked cell contains nan
         value = float(values[row, column])
         share = (value - low) / (high - low)
@@ -264,8 +265,8 @@ def probe_picture(result: ProbeResult, *, ax: Axes | None = None) -> Axes:
     """Draw a probe's data: the influence of each token on each position, or the losses.
 
     Args:
-        result: A result with data, such as that of ``causality``, ``context`` or
-            ``overfit_one_batch``. Influence has a logarithmic scale, from 1e-6 to 1.
+        result: A result with data, such as the result of ``causality``, ``context`` or
+            ``overfit_one_batch``. The scale of influence is logarithmic, from 1e-6 to 1.
         ax: The axes to draw on. The default is a new figure.
 
     Raises:

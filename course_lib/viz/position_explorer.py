@@ -1,4 +1,4 @@
-"""An explorer of positional encodings (paper, §3.5) and of rotary position embeddings."""
+"""An explorer for positional encodings (paper, §3.5) and rotary position embeddings."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from course_lib.modern_decoder import apply_rope, rope_angles
 from course_lib.positions import sinusoidal_encoding
 from course_lib.viz.explorer_base import Explorer
 
-RECORD = Path(__file__).with_name("learned_positions.json")  # by experiments
+RECORD = Path(__file__).with_name("learned_positions.json")  # by experiments/learned_positions.py
 
 
 @contextmanager
@@ -29,20 +29,22 @@ def float64() -> Iterator[None]:
 
 
 class PositionExplorer(Explorer):
-    """Let the reader choose a position, and show its code, clocks and dot products with all others.
+    """An explorer that shows a chosen position's code, clocks and dot products.
 
-    RoPE adds no code to a vector: it rotates queries and keys. Here every word has the same vector.
+    RoPE does not add a code to a vector but rotates queries and keys. To show this, we rotate the
+    same vector at every position.
 
     Attributes:
         kind: "sinusoidal", "learned", "RoPE" or "none".
-        learned: The positional embedding of a trained model, in hundredths.
+        learned: A trained model's positional embedding, times 100 and rounded.
     """
 
     module = "positions"
     alt = (
         "A map of the sinusoidal codes of 51 positions in 64 columns, with frames around position "
-        "40 and the columns of pair 3; its dot products with all positions, which are largest at "
-        "the position itself and at its neighbors; and a clock for every pair of columns."
+        "40 and the columns of pair 3; the dot products of position 40 with all positions, which "
+        "are largest at position 40 itself and at its neighbors; and a clock for every pair of "
+        "columns."
     )
     kind = Unicode("sinusoidal").tag(sync=True, state=True)
     d_model = Int(64).tag(sync=True, state=True)
@@ -53,7 +55,7 @@ class PositionExplorer(Explorer):
     learned = List(List(Int()), json.loads(RECORD.read_text("utf-8"))).tag(sync=True, state=True)
 
     def vectors(self) -> Tensor:
-        """Return the vectors of all positions. Shape (L, d_model)."""
+        """Return the vector of every position. Shape (L, d_model)."""
         length, width = self.positions, self.d_model
         with float64():
             if self.kind == "learned":
@@ -69,7 +71,7 @@ class PositionExplorer(Explorer):
             return apply_rope(word, angles)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the table, the chosen position's dot products, and the range at each distance."""
+        """Compute all codes, one position's products, and the range of all products by distance."""
         table = self.vectors()
         all_products = table @ table.T  # (L, L)
         last = self.positions - 1

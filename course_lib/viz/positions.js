@@ -1,4 +1,4 @@
-// Positions: a map of codes, clocks that turn as the position plays, and dot products by distance.
+// Positions: a map of codes, clocks that turn as the positions play, and dot products by distance.
 import { explorer } from "./explorer.js";
 import { dot, grouped, number, range } from "./numbers.js";
 import { disc, html, line, panel, shape, signed, svg, table, text } from "./shapes.js";
@@ -22,7 +22,7 @@ function layOutClocks(pairs) {
   return table(8, 308, 300, (300 / columns) * rows(columns), rows(columns), columns);
 }
 
-/** Read what is chosen, which is in the table, and lay out the map of all pairs and the clocks. */
+/** Return the chosen position and pair, within the table, and lay out the map and the clocks. */
 function read({ kind, d_model, base, learned, positions, ...chosen }) {
   const pairs = (kind === "learned" ? learned[0].length : d_model) / 2;
   const position = Math.min(chosen.position, positions - 1);
@@ -35,7 +35,7 @@ function read({ kind, d_model, base, learned, positions, ...chosen }) {
   return { pairs, position, pair, isTurning, speed, turning, map, clocks };
 }
 
-/** Return the code of a position. RoPE has none: return the vector of a word, rotated. */
+/** Return the code of a position. RoPE has no codes, so return a word's rotated vector. */
 function makeRow({ kind, learned, pairs, speed }, position) {
   if (kind === "learned") return learned[position].map((value) => value / 100);
   return range(pairs).flatMap((pair) => {
@@ -46,7 +46,7 @@ function makeRow({ kind, learned, pairs, speed }, position) {
   });
 }
 
-/** Compute the table, the dot products of a position, and the range of all at every distance. */
+/** Compute all codes, one position's dot products, and the range of all by distance. */
 export function compute(given) {
   const state = { ...given, ...read(given) };
   const numbered = range(state.positions);
@@ -63,7 +63,7 @@ export function compute(given) {
   return { table: codes, products, alike, similar: alike[0], lows, highs };
 }
 
-/** Draw the dot products, with diamonds at the most similar, and a disc at the chosen position. */
+/** Draw the dot products; diamonds mark the most similar positions, and a disc the chosen one. */
 function drawProducts({ kind, positions, position }, { products, alike, lows, highs }) {
   const last = positions - 1;
   const [low, high] = [Math.min(...lows, -0.5), Math.max(...highs, 0.5)];
@@ -121,13 +121,13 @@ const CELLS = {
   drag: (point, { map }) => choose(map.cells[map.find(point)]),
 };
 
-/** Draw all clocks, with hands of the most similar position (dashed) and of the chosen one. */
+/** Draw all clocks, with a hand for the most similar position (dashed) and for the chosen one. */
 function drawClocks(state, { table: codes, alike }) {
   const { kind, position, pair, pairs, speed, turning, clocks } = state;
   const radius = 0.4 * clocks.wide;
   const hand = (n, each, look) => {
     const [even, odd] = codes[each].slice(2 * n).map((value) => value * radius);
-    // a code has the cosine across, as in the chapter's picture; other pairs are as long as √2
+    // a code's cosine is horizontal, as in the chapter's picture; other pairs are up to √2 long
     const end = kind === "sinusoidal" ? [odd, -even] : [even / Math.SQRT2, -odd / Math.SQRT2];
     const turn = { class: "hand", style: `--turn: ${-speed(n)}rad` };
     return svg("g", turn, line(0, 0, ...end, look));
@@ -170,7 +170,7 @@ function describe({ kind, positions, position }, { alike, lows, highs }) {
   ];
 }
 
-/** Add a button that plays the positions; between two of them, the hands turn. */
+/** Add a button that plays the positions; between two positions, the hands turn. */
 function addPlayer(model, el) {
   let [timer, shown, first] = [0, 0, 0];
   const button = html("button", { type: "button", click: () => play(!timer) });
@@ -181,7 +181,7 @@ function addPlayer(model, el) {
     shown = first;
     el.firstChild.classList.toggle("playing", isOn);
     button.textContent = isOn ? "❚❚ Pause" : "▶ Play the positions";
-    el.querySelector(".said").ariaLive = isOn ? "off" : "polite"; // or it reads all aloud
+    el.querySelector(".said").ariaLive = isOn ? "off" : "polite"; // or it is read aloud
   }
   function step() {
     if (model.get("position") !== shown || !el.isConnected) return play(false); // the reader chose

@@ -1,10 +1,10 @@
-// The learning rate over the steps: drag its peak, and see recorded runs with such a warm-up.
+// The learning rate over the steps: drag its peak, and see recorded runs with a similar warm-up.
 import { explorer } from "./explorer.js";
 import { clamp, grouped, number, power, range, sum } from "./numbers.js";
 import { disc, line, panel, text } from "./shapes.js";
 
 const PAPER = { warmup_steps: 4000, d_model: 512 }; // table 3, row (base)
-const LAST = 100000; // step of the picture
+const LAST = 100000; // the last step in the picture
 const [STEPS, WARM_UPS] = [450, [1, 10, 50, 200, 800, 4000]]; // of the recorded runs
 
 const rate = (step, { warmup_steps, d_model }) =>
@@ -14,7 +14,7 @@ const rate = (step, { warmup_steps, d_model }) =>
 const corners = (one) =>
   [1, one.warmup_steps, LAST].map((step) => [step, Math.log10(rate(step, one))]);
 
-/** Compute both curves as powers of ten, and what the runs with the nearest warm-up reach. */
+/** Compute both curves as powers of ten, and the last losses of runs with the nearest warm-up. */
 export function compute({ runs, ...yours }) {
   const distance = (run) => Math.abs(Math.log(run.warmup_steps / yours.warmup_steps)); // by ratio
   const [nearest] = runs.toSorted((one, other) => distance(one) - distance(other));
@@ -87,7 +87,7 @@ function describe(state, { recorded, reached }) {
   const { d_model, warmup_steps, runs } = state;
   const root = `1/\u2060√(${grouped(d_model)}\u00a0·\u00a0${grouped(warmup_steps)})`;
   return [
-    `The rate peaks with ${peakOf(state)} = ${root} at step ${grouped(warmup_steps)}.`,
+    `The rate peaks at ${peakOf(state)} = ${root} in step ${grouped(warmup_steps)}.`,
     `The three recorded runs with the nearest warm-up, ${grouped(recorded)}, reach losses of`,
     `${reached.map((loss) => number(loss)).join(", ")} nats after ${STEPS} steps.`,
     d_model !== runs[0].d_model && `Their d_model was ${runs[0].d_model}.`,

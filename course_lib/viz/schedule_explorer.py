@@ -1,4 +1,4 @@
-"""An explorer of the learning-rate schedule, with recorded training runs (paper, §5.3)."""
+"""An explorer for the learning-rate schedule, with recorded training runs (paper, §5.3)."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from course_lib.training import warmup_inverse_sqrt
 from course_lib.viz.explorer_base import Explorer
 
 PAPER = {"warmup_steps": 4000, "d_model": 512}  # table 3, row (base)
-LAST = 100_000  # step of the picture
+LAST = 100_000  # the last step in the picture
 
 
 def recorded_runs() -> list[Entry]:
@@ -24,14 +24,15 @@ def recorded_runs() -> list[Entry]:
 
 
 class ScheduleExplorer(Explorer):
-    """Let the reader drag the learning rate's peak, and show runs with a similar warm-up."""
+    """An explorer in which readers drag the peak of the learning rate and see recorded runs."""
 
     module = "schedule"
     alt = (
-        "Left, the learning rate over the steps on logarithmic axes: with a warm-up of 50 steps it "
-        "rises to 0.0125 and falls again; the paper’s, dashed, is lower and peaks at step 4,000. "
-        "Right, the losses of recorded runs over 450 steps: three with a warm-up of 50 steps, and "
-        "those with other warm-ups, thin, with their warm-ups at the ends."
+        "On the left is the learning rate at every step, on logarithmic axes. With a warm-up of "
+        "50 steps, it rises to 0.0125 and falls again; the paper’s rate, dashed, is lower and "
+        "peaks at step 4,000. On the right are the losses of recorded runs over 450 steps: three "
+        "thick curves for a warm-up of 50 steps, and thin curves for other warm-ups, whose "
+        "lengths are at the ends of the curves."
     )
     warmup_steps = Int(50, min=1).tag(sync=True, state=True)
     d_model = Int(128, min=1).tag(sync=True, state=True)

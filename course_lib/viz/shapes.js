@@ -1,7 +1,7 @@
-// What explorers draw: shapes, words, panels with axes, and tables of cells.
+// The things that explorers draw: shapes, words, panels with axes, and tables of cells.
 // A look is a class, or an object of attributes. The classes of explorer.css name colors: a shape
 // is filled, and a line is drawn, in `query`, `key`, `value`, `future`, `line`, `faint`, `masked`,
-// `paper` or, without a class, in the color of the words.
+// `paper` or, without a class, in the color of text.
 import { clamp, number, range } from "./numbers.js";
 
 const styled = (look) => (typeof look === "string" ? { class: look } : look);
@@ -29,7 +29,7 @@ export const shape = (d, look) => svg("path", { d, ...styled(look) });
 export const line = (x1, y1, x2, y2, look = "line") =>
   svg("line", { x1, y1, x2, y2, ...styled(look) });
 
-/** Write words at a place; the classes `middle` and `end` align them, and `title` is bold. */
+/** Write words at a point; the classes `middle` and `end` align them, and `title` is bold. */
 export const text = (x, y, words, look) => svg("text", { x, y, ...styled(look) }, words);
 export const turned = (x, y, degrees, words, look) =>
   text(0, 0, words, { transform: `translate(${x} ${y}) rotate(${degrees})`, ...styled(look) });
@@ -37,13 +37,13 @@ export const turned = (x, y, degrees, words, look) =>
 const mixed = (color, part) =>
   `color-mix(in srgb, var(--${color}) ${5 * Math.round(20 * Math.min(part, 1))}%, var(--paper))`;
 
-/** Return the color of a value between 0 and 1, from paper to a blue that words can be read on. */
+/** Return the color of a value between 0 and 1, from paper to a blue that keeps words readable. */
 export const shade = (value) => mixed("query", 0.55 * value);
 
 /** Return the color of a value between −1 and 1, from blue over paper to orange. */
 export const signed = (value) => mixed(value < 0 ? "query" : "key", Math.abs(value));
 
-/** Describe a rectangle with axes: `place` turns values into a place, and `value` turns back. */
+/** Describe a rectangle with axes: `place` turns values into a point, and `value` turns back. */
 export function panel(left, top, width, height, { across, up, title, log = false }) {
   const scale = (value) => (log ? Math.log10(value) : value);
   const [low, high] = across.map(scale);
@@ -73,21 +73,21 @@ export function panel(left, top, width, height, { across, up, title, log = false
 }
 const plain = (tick) => number(tick, tick % 1 ? 1 : 0);
 
-/** Describe a table of equal cells, in rows and columns that count from 0. */
+/** Describe a table of equal cells, with rows and columns that are counted from 0. */
 export function table(left, top, width, height, rows, columns) {
   const [wide, high] = [width / columns, height / rows];
   const [x, y] = [(column) => left + column * wide, (row) => top + row * high];
   const cells = range(rows * columns).map((n) => [Math.floor(n / columns), n % columns]);
   const write = (row, column, words, look = "") =>
     text(x(column + 0.5), y(row + 0.5) + 5, words, `middle ${look}`);
-  /** Return the place of a cell in `cells`, or −1. */
+  /** Return the index of a cell in `cells`, or −1. */
   const place = ([row, column]) => cells.findIndex((cell) => cell[0] === row && cell[1] === column);
-  /** Return the place in `cells` of the cell at a point, or −1. */
+  /** Return the index in `cells` of the cell at a point, or −1. */
   const find = ([px, py]) => place([Math.floor((py - top) / high), Math.floor((px - left) / wide)]);
-  /** Return the row and column that are a step away, or as far as the table goes. */
+  /** Return the cell that is a step away, but stay inside the table. */
   const move = (cell, step) =>
     [rows, columns].map((count, axis) => clamp(cell[axis] + step[axis], 0, count - 1));
-  /** Draw a rectangle over some cells, wider than them by some pixels. */
+  /** Draw a rectangle around some cells, `more` pixels outside their edges. */
   const box = (row, column, look, { down = 1, across = 1, more = 0 } = {}) => {
     const size = [across * wide + 2 * more, down * high + 2 * more];
     return rect(x(column) - more, y(row) - more, ...size, look);
@@ -100,7 +100,7 @@ export function table(left, top, width, height, rows, columns) {
     const draw = ([fill, all]) => shape(all.map(square).join(""), { class: look, fill, transform });
     return groups.map(draw);
   };
-  /** Write the words of rows and columns outside of the table. */
+  /** Write the words of rows and columns outside the table. */
   const words = (queries, keys) => [
     queries.map((word, row) => text(left - 8, y(row + 0.5) + 5, word, "end")),
     keys.map((word, column) => turned(x(column + 0.5), top - 8, -50, word)),

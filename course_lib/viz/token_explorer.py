@@ -1,4 +1,4 @@
-"""An explorer of byte-pair encoding: how the merges of chapter 10 split a text."""
+"""An explorer for byte-pair encoding that splits a text with the merges of chapter 10."""
 
 from functools import cache
 from typing import Any
@@ -20,17 +20,17 @@ def number_tokenizer() -> BPETokenizer:
 
 
 class TokenExplorer(Explorer):
-    """Show step by step how merges turn typed text into tokens."""
+    """An explorer that shows step by step how merges turn typed text into tokens."""
 
     module = "tokens"
     alt = (
-        "The word siebentausend in rows. In the first row every letter is a token. Three more rows "
-        "have the number of a merge, and the tokens after it: nt, then ent, then se. The bar at "
-        "the left can show three further merges."
+        "The word siebentausend in four rows. In the first row, every letter is a token. Each of "
+        "the other three rows shows the number of a merge and the tokens after it: the merges "
+        "form nt, then ent, then se. The bar on the left can show three more merges."
     )
     text = Unicode("siebentausend").tag(sync=True, state=True)
     step = Int(3).tag(sync=True, state=True)
-    merges = List(List(Int())).tag(sync=True, state=True)  # ids: of two tokens, and of the new one
+    merges = List(List(Int())).tag(sync=True, state=True)  # ids: two tokens and the merged one
 
     def __init__(self, **state: Any) -> None:
         ids = number_tokenizer().ids
@@ -38,7 +38,7 @@ class TokenExplorer(Explorer):
         super().__init__(merges=merges, **state)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the ids after each merge that applies, and the numbers of these merges."""
+        """Compute the ids after each merge that applies, and that merge's number."""
         tokenizer = number_tokenizer()
         words = byte_words(self.text)
         steps, places = [[tokenizer.ids[token] for word in words for token in word]], [0]

@@ -3,22 +3,22 @@ import { explorer } from "./explorer.js";
 import { range } from "./numbers.js";
 import { disc, line, rect, shade, text } from "./shapes.js";
 
-const MOST = 20; // bytes of the text, and rows of the picture
+const MOST = 20; // bytes in the text, and rows in the picture
 const WORD = /'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 const [LEFT, TOP, WIDTH, HEIGHT] = [84, 44, 420, 420];
 const isVisible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
-const BYTES = range(256).sort((one, other) => isVisible(other) - isVisible(one)); // by their ids
+const BYTES = range(256).sort((one, other) => isVisible(other) - isVisible(one)); // in id order
 const OLD = { class: "paper edged", rx: 4 };
 const NEW = { fill: shade(0.5), class: "query", stroke: "currentColor", "stroke-width": 3, rx: 4 };
 
-// while tokens merge, each is a character whose code is its id, and words have a gap between them
+// during merging, each token is a character whose code is its id, and a gap separates words
 const GAP = "\uffff";
 const join = (ids) => String.fromCharCode(...ids);
 const idsOf = (tokens) => [...tokens.replaceAll(GAP, "")].map((token) => token.charCodeAt(0));
 const write = (word) =>
   join([...new TextEncoder().encode(word)].map((byte) => BYTES.indexOf(byte)));
 
-/** Apply the merges in their order; find the ids after each that fits, and its number. */
+/** Apply the merges in order; return the ids after each merge that applies, and its number. */
 function read({ text, merges, step }) {
   let tokens = (text.match(WORD) ?? []).map(write).join(GAP);
   const [steps, places] = [[idsOf(tokens)], [0]];
@@ -36,7 +36,7 @@ function read({ text, merges, step }) {
   return { bytes, steps, places, last, row: Math.min(step, last), tall };
 }
 
-/** Return the steps, or say that the picture has no room for them. */
+/** Return the steps, or throw an Error if the picture has no room for them. */
 export function compute(state) {
   const found = read(state);
   const count = found.steps[0].length;
@@ -74,7 +74,7 @@ const draw = (state) => [
   range(state.row + 1).map((row) => drawRow(state, row)),
 ];
 
-/** Go to a row; whoever is at the last one stays there when the text changes. */
+/** Go to a row; a reader in the last row stays in the last row when the text changes. */
 const goTo = (row, last) => ({ step: row < last ? Math.max(row, 0) : MOST });
 
 const BAR = {
@@ -95,7 +95,7 @@ const BAR = {
 function describe({ steps, places, row, last }) {
   const done = row
     ? `Merge number ${places[row]} is step ${row} of ${last}.`
-    : `Nothing is merged yet; ${last} of the 200 merges will fit.`;
+    : `Nothing is merged yet; ${last} of the 200 merges apply to this text.`;
   const ids = steps[row];
   return `${done} The number of tokens is ${ids.length}, and their ids are ${ids.join(", ")}.`;
 }

@@ -2,21 +2,21 @@
 import { dot, mix, range, sinusoid, softmax, sum } from "./numbers.js";
 
 const [PAD, BOS, EOS, UNKNOWN] = [0, 1, 2, 3]; // ids
-const LIMIT = 14; // tokens to write
+const LIMIT = 14; // the most tokens to write
 const EPSILON = 1e-5; // of the layer norms
 const namesOf = (place, layer) =>
   place === "cross"
     ? [`decoder.layers.${layer}.cross_attn`, `decoder.layers.${layer}.add_norm2`]
     : [`${place}.layers.${layer}.self_attn`, `${place}.layers.${layer}.add_norm1`];
 
-/** Read a number below one million in digits, or say what is wrong. */
+/** Read a number below one million in digits, or throw an Error. */
 export function readNumber(typed) {
   const digits = typed.trim().replaceAll(",", "");
   if (/^0*\d{1,6}$/.test(digits)) return Number(digits);
   throw new Error(`“${typed.slice(0, 30)}” is not a number below one million, such as 45,345.`);
 }
 
-/** A trained translator from a safetensors file, which also has tokens and number words. */
+/** A trained translator from a safetensors file, which also contains tokens and number words. */
 export class Translator {
   constructor(buffer) {
     const start = 8 + Number(new DataView(buffer).getBigUint64(0, true));
@@ -71,12 +71,12 @@ export class Translator {
     const rest = number % 1000;
     const parts = number ? [number - rest, rest].filter(Boolean) : [0];
     const source = parts.flatMap((part) => this.english[part]);
-    const german = parts.map((part) => this.german[part]).join(""); // what is right
+    const german = parts.map((part) => this.german[part]).join(""); // the right translation
     const [layers, heads] = [range(this.config.num_layers), range(this.config.num_heads)];
     const empty = () => layers.map(() => heads.map(() => []));
     const maps = { encoder: empty(), decoder: empty(), cross: empty() };
 
-    /** Project vectors to the keys and values of an attention. */
+    /** Project vectors to the keys and values of an attention layer. */
     const project = (place, layer, rows) => {
       const [name] = namesOf(place, layer);
       return ["w_k", "w_v"].map((part) => rows.map((row) => this.linear(`${name}.${part}`, row)));

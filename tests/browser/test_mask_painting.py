@@ -91,7 +91,7 @@ def test_it_says_what_leaks_and_what_is_empty(page):
     page.get_by_role("button", name=CROSS).click()
     assert "leaks" not in said(page) and frames.count() == 0
     page.get_by_label("source words").fill("[pad] [pad]")
-    assert "our weights are 0 there, those of nn.MultiheadAttention are nan" in said(page)
+    assert "our weights are 0 there, and those of nn.MultiheadAttention are nan" in said(page)
 
 
 def test_wrong_words_get_a_sentence_and_the_last_good_picture_stays(page):
