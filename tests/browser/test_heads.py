@@ -258,8 +258,10 @@ def test_the_browser_translates_quickly(page: Page, capsys):
 
 
 def test_a_long_wrong_translation_leaves_the_title_of_the_map_free(browser):
+    explorer = HeadsExplorer()
+    explorer.reading = explorer.reading | {"text": 12 * "hundert"}
     with served() as address:
-        page = open_explorer(browser, address, HeadsExplorer(off=HEADS))
+        page = open_explorer(browser, address, explorer)
         letters = page.locator("svg .mono").evaluate_all(
             "all => all.map(each => each.y.baseVal[0].value)"
         )
