@@ -79,7 +79,8 @@ def test_all_parts_run_whatever_fails(monkeypatch, capsys):
     assert run_tests.main(*parts) == 1
     printed = capsys.readouterr().out
     assert "one 0, two 0, three 0, beside 0, all 0" in printed and "told by beside" in printed
-    assert "look above at: two, beside" in printed and "11 passed, 3 failed, 1 skipped" in printed
+    assert "failed (see above): two, beside" in printed
+    assert "11 passed, 3 failed, 1 skipped" in printed
 
 
 def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
@@ -123,13 +124,13 @@ MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
 @pytest.mark.parametrize(
     "file, rule, tests",
     [
-        ("course_lib/masks.py", "tests of its name", MASKS),
-        (CHAPTER, "tests of its name", MASKS),
+        ("course_lib/masks.py", "tests with its name", MASKS),
+        (CHAPTER, "tests with its name", MASKS),
         ("tests/browser/test_masks.py", "a test file", ["tests/browser/test_masks.py"]),
-        ("benchmarks/timing.py", "tests that name it", ["tests/test_trainer.py"]),
-        ("pyproject.toml", "tests that name it", ["tests/test_trainer.py"]),
-        ("course_lib/trainer/new_thing.py", "tests of its folder", ["tests/test_trainer.py"]),
-        ("README.md", "no rule, only what always runs", []),
+        ("benchmarks/timing.py", "tests that mention it", ["tests/test_trainer.py"]),
+        ("pyproject.toml", "tests that mention it", ["tests/test_trainer.py"]),
+        ("course_lib/trainer/new_thing.py", "tests for its folder", ["tests/test_trainer.py"]),
+        ("README.md", "no rule applies, so only the tests that always run", []),
     ],
 )
 def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, rule, tests):
@@ -229,10 +230,10 @@ def test_a_chapter_is_executed_if_something_changed_that_it_shows(file, executed
     ("name", "words"),
     [
         ("6_masks", "two digits"),
-        ("NN_Try", "lower case"),
+        ("NN_Try", "lowercase"),
         ("06_hiding", "06_masks.ipynb"),
-        ("NN_masks", "there is already course_lib/masks.py"),
-        ("NN_chapters", "there is already tests/test_chapters.py"),
+        ("NN_masks", "course_lib/masks.py already exists"),
+        ("NN_chapters", "tests/test_chapters.py already exists"),
         ("NN_new_idea", ""),
     ],
 )
