@@ -36,7 +36,7 @@ TRAINING = {  # in each table: the name of a row in the record, and its label on
     "like for like": "the same dropout as `torch.nn`",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
     "loss in chunks": "plus the loss in chunks",
-    "bfloat16": "plus bfloat16 for the operations that it speeds up in a quick test",
+    "bfloat16": "plus mixed precision with bfloat16, if a quick test shows that it is faster",
     "dropout as the paper, compiled": "the second row, with `torch.compile`",
 }
 ATTENTION = {
