@@ -1,4 +1,4 @@
-"""The kill matrix: for the mistakes of each module, how the checks see them first."""
+"""The kill matrix, which shows how the checks first detect the mistakes in each module."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 
 
 def counts() -> dict[str, Counter]:
-    """Count, for each module in the order of imports, how its mistakes are seen first."""
+    """Count how the mistakes in each module are first detected, in the order of imports."""
     found: dict[str, Counter] = {}
     for name in exercises():
         for mistake in known_mistakes(name):
@@ -23,7 +23,7 @@ def counts() -> dict[str, Counter]:
 
 
 def draw() -> str:
-    """Draw one row for each module and one column for each kind; the darker, the more."""
+    """Draw one row for each module and one column for each kind; darker cells count more."""
     found = counts()
     total = sum(sum(row.values()) for row in found.values())
     unseen = sum(row[""] for row in found.values())
@@ -46,9 +46,9 @@ def draw() -> str:
 
 
 def markdown() -> str:
-    """Write the sentence of each mistake, where it was seen, and how the check sees it."""
+    """Write each mistake's sentence, where it was found, and how the check detects it."""
     lines = [
-        "# Known mistakes, and how the checks see them",
+        "# Known mistakes, and how the checks detect them",
         "",
         "Written by `make figures` from `course_lib.exercises`.",
         "",
