@@ -1,4 +1,4 @@
-"""The sizes of the tests' models, all different, so that no two axes can be swapped."""
+"""The sizes of the tests' models, all different, so that a swap of two axes is noticed."""
 
 B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7
 D_MODEL, D_FF = H * D_K, 11

@@ -1,4 +1,4 @@
-"""Small random models of the ``transformers`` library, saved as published ones are."""
+"""Small random models of the ``transformers`` library, saved in the published format."""
 
 import json
 from pathlib import Path
@@ -42,9 +42,9 @@ KINDS = {
 
 
 def published(kind: str, folder: Path, seed: int = 0, **changes):
-    """Save a model of the library under a folder; return it in float64, in eval mode.
+    """Save a library model in a folder; return it in float64, in eval mode.
 
-    Biases and gains are random, too, so that no two can be mistaken.
+    Biases and gains are also random, so that a test notices if two of them are confused.
     """
     config_class, model_class, sizes = KINDS[kind]
     transformers.logging.set_verbosity_error()
@@ -64,7 +64,7 @@ def published(kind: str, folder: Path, seed: int = 0, **changes):
 
 
 def edit_config(folder: Path, **changes) -> None:
-    """Change fields of a saved configuration; ``...`` removes one."""
+    """Change fields of a saved configuration; the value ``...`` removes a field."""
     path = folder / "config.json"
     config = json.loads(path.read_text()) | changes
     kept = {field: value for field, value in config.items() if value is not ...}

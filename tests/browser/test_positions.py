@@ -1,4 +1,4 @@
-"""The explorer of positions plays without a kernel, and follows the reader in its chapter."""
+"""The position explorer plays without a kernel, and its chapter knows the reader's choice."""
 
 import re
 
@@ -36,9 +36,9 @@ def map_of(page: Page):
     return page.locator(".explorer .handle").first
 
 
-def test_it_plays_when_asked_turns_the_hands_and_stops_after_a_full_round(browser, address):
+def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(browser, address):
     page = open_explorer(browser, address, PositionExplorer(position=3, positions=15))
-    assert page.evaluate(WATCH) == [[3], 0], "it runs by itself"
+    assert page.evaluate(WATCH) == [[3], 0], "it started without a click"
     page.get_by_role("button", name="Play").click()
     shown, turned = page.evaluate(WATCH)
     assert shown == list(range(shown[0], shown[-1] + 1)) and shown[-1] > 5 and turned > 10
@@ -47,7 +47,7 @@ def test_it_plays_when_asked_turns_the_hands_and_stops_after_a_full_round(browse
     assert paused < 14
     page.get_by_role("button", name="Play").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
-    assert page.evaluate(WATCH)[0] == [paused], "it stops after a full round"
+    assert page.evaluate(WATCH)[0] == [paused], "it did not stop after a full round"
     page.get_by_role("button", name="Play").click()
     map_of(page).click(position={"x": 100, "y": 150})  # a choice of the reader ends it
     expect(page.get_by_role("button", name="Play")).to_be_visible()

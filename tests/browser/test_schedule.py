@@ -1,4 +1,4 @@
-"""The explorers of attention and of the learning rate in a notebook: Python follows the reader."""
+"""The attention and schedule explorers send the reader's choices to Python in a notebook."""
 
 import pytest
 from browser_driver import Lab, write_notebook

@@ -1,4 +1,4 @@
-"""A learner at work in a real JupyterLab: a wrong answer is named, and a guess comes first."""
+"""A learner works in a real JupyterLab; mistakes are named, and a guess precedes its answer."""
 
 from browser_driver import Lab, code_cells
 from playwright.sync_api import expect
@@ -11,7 +11,7 @@ WRONG = f"{RIGHT}.T"
 
 
 def run_imports(lab: Lab, cells: dict[int, str], before: int):
-    """Run the cells above a cell that import something."""
+    """Run the import cells above a cell."""
     for index, source in cells.items():
         if index < before and "import " in source:
             lab.run_cell(index)

@@ -1,4 +1,4 @@
-"""Predictions and tests that learners write are judged, and every answer gets a sentence."""
+"""Predictions and tests that learners write are checked, and every answer gets a sentence."""
 
 import sys
 
@@ -19,7 +19,7 @@ every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
 
 
 @every_prediction
-def test_a_prediction_is_judged_by_its_distance_and_its_number_stays_hidden(task):
+def test_a_prediction_is_judged_by_its_error_and_the_true_number_stays_hidden(task):
     truth = task.truth()
     truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
     state = torch.get_rng_state()
@@ -64,7 +64,7 @@ def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
         assert judge_test(task, candidate).state == "not attempted"
 
 
-def test_a_good_test_is_scored_by_what_it_finds():
+def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
     def my_test(causal_mask):
         mask = causal_mask(3)
         assert_close(mask, torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1]]).bool())
@@ -75,7 +75,7 @@ def test_a_good_test_is_scored_by_what_it_finds():
     assert found == shown == len(known_mistakes("causal_mask")) - 1  # no device
 
 
-def test_a_score_counts_only_what_the_arguments_of_a_test_can_show():
+def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
     def my_test(masks):
         assert masks(1).item(), "one token attends to itself"
 
