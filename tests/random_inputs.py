@@ -51,7 +51,7 @@ def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def tiny_config(**changes) -> TransformerConfig:
-    """Describe a model in which no two sizes are equal, without dropout."""
+    """Return a configuration in which all sizes differ, without dropout."""
     sizes = dict(src_vocab_size=SRC_VOCAB, tgt_vocab_size=TGT_VOCAB, d_model=D_MODEL, num_heads=H)
     depth = dict(num_encoder_layers=2, num_decoder_layers=1, d_ff=D_FF, max_len=MAX_LEN)
     rest = dict(dropout=0.0, tie_embeddings="none", pad_id=PAD)

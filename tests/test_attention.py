@@ -14,7 +14,7 @@ from course_lib.attention import scaled_dot_product_attention
 
 
 def random_inputs(generator, dtype=torch.float64):
-    """Draw query, key and value of all heads."""
+    """Draw the query, key and value of all heads."""
     shapes = [(B, H, T, D_K), (B, H, S, D_K), (B, H, S, D_V)]
     return [normal(generator, *shape, dtype=dtype) for shape in shapes]
 
@@ -27,7 +27,7 @@ def test_agrees_with_torch(generator, kind):
     assert_equal(ours, theirs)
 
 
-def test_leading_sizes_broadcast_as_in_torch(generator):
+def test_leading_dimensions_broadcast_as_in_torch(generator):
     query, key = normal(generator, H, T, D_K), normal(generator, S, D_K)
     value = normal(generator, B, 1, S, D_V)
     output, weights = scaled_dot_product_attention(query, key, value)
@@ -71,7 +71,7 @@ def test_half_precision_hides_the_same_keys(generator, kind, dtype):
     assert torch.equal(weights == 0, exact_weights == 0)
 
 
-def test_dropout_hits_the_weights_that_are_used_but_not_the_returned_ones(generator):
+def test_dropout_applies_to_the_used_weights_but_not_to_the_returned_ones(generator):
     query, key, _ = random_inputs(generator)
     eye = torch.eye(S, dtype=torch.float64)  # so that the output shows the weights it used, twice
     _, untouched = scaled_dot_product_attention(query, key, eye)

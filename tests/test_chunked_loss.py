@@ -30,7 +30,7 @@ def make_batch():
 
 
 def plain_loss(model, src, tgt, smoothing):
-    """Compute the loss the plain way: all logits, padding taken out afterward."""
+    """Compute the loss in the plain way, with all logits, and leave out padding afterward."""
     logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
     real = right != PAD
     return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
@@ -51,7 +51,7 @@ def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypat
 
 @pytest.mark.parametrize("tie", ["all", "none"])
 @pytest.mark.parametrize("chunked", [True, False])
-def test_a_batch_of_padding_alone_has_the_loss_0_and_gradients_of_0(tie, chunked):
+def test_a_batch_of_only_padding_has_loss_0_and_zero_gradients(tie, chunked):
     model, (src, tgt) = make_model(tie), (torch.full_like(ids, PAD) for ids in make_batch())
     loss = (
         ChunkedLoss(model)(src, tgt) if chunked else translation_loss(model, src, tgt, pad_id=PAD)
@@ -69,7 +69,7 @@ def test_targets_outside_the_vocabulary_are_named(target):
         ChunkedLoss(make_model())(src, tgt)
 
 
-def test_bfloat16_comes_close_with_gradients_in_float32():
+def test_bfloat16_is_close_with_gradients_in_float32():
     model, (src, tgt) = make_model(), make_batch()
     exact = ChunkedLoss(model)(src, tgt)
     expected = torch.autograd.grad(exact, list(model.parameters()))

@@ -25,7 +25,7 @@ sentences = st.lists(st.tuples(links, links), min_size=1, max_size=5)
 
 
 def logits_for(ids: torch.Tensor, vocab_size: int = TGT_VOCAB) -> torch.Tensor:
-    """Score these ids highest, by little and with noise below."""
+    """Return noisy logits in which these ids have slightly the highest scores."""
     noise = normal(make_generator(), *ids.shape, vocab_size).clamp(-1, 1)
     return noise.scatter(-1, ids.unsqueeze(-1), 1.5)
 

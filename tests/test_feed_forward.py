@@ -1,4 +1,4 @@
-"""FeedForward agrees with torch's layers and drops features only."""
+"""FeedForward agrees with torch's layers, and applies dropout only to features."""
 
 import pytest
 from dimensions import D_FF, B, T

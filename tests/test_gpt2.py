@@ -1,4 +1,4 @@
-"""A model in GPT-2's layout agrees with the ``transformers`` library, from saved files."""
+"""A model in GPT-2's layout, loaded from files, agrees with the ``transformers`` library."""
 
 import pytest
 import torch

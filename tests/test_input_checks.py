@@ -1,4 +1,4 @@
-"""Argument checks name the values that do not fit, directly and through the public call."""
+"""Input checks name the values that do not fit, directly and through the public call."""
 
 import math
 from dataclasses import replace
@@ -53,7 +53,7 @@ from course_lib.training import adam_update, label_smoothed_cross_entropy
 
 
 def ones(*shape, dtype=torch.bool):
-    """Make a mask, or what should be one."""
+    """Make a mask, or an argument that should be a mask."""
     return torch.ones(shape, dtype=dtype)
 
 
@@ -213,7 +213,7 @@ def test_a_width_that_does_not_split_is_named(build, sizes, words):
 
 
 @pytest.mark.parametrize("widths", [dict(d_k=4), dict(d_v=4)], ids=str)
-def test_only_a_free_d_k_and_d_v_let_any_d_model_be_split(widths):
+def test_any_d_model_is_allowed_only_if_d_k_and_d_v_are_given(widths):
     with pytest.raises(ValueError, match=says("d_model=10", "num_heads=3")):
         MultiHeadAttention(10, 3, **widths)
     MultiHeadAttention(10, 3, d_k=4, d_v=4)
@@ -280,7 +280,7 @@ def modern(**changes):
         (modern, dict(rope_factors=(1.0, 0.0)), ["rope_factors must be 2 positive"]),
     ],
 )
-def test_hyperparameters_that_make_no_model_are_named(build, changes, words):
+def test_hyperparameters_that_do_not_define_a_model_are_named(build, changes, words):
     with pytest.raises(ValueError, match=says(*words)):
         build(**changes)
 
@@ -361,7 +361,7 @@ def test_the_largest_id_32_bits_and_max_len_tokens_are_fine(reader):
     assert_same(read(ids.int()), read(ids))
 
 
-def test_each_side_has_a_vocabulary_of_its_own(transformer):
+def test_each_side_has_its_own_vocabulary(transformer):
     with pytest.raises(ValueError, match=says("source", SRC_VOCAB, SRC_VOCAB - 1)):
         transformer(torch.full((B, S), SRC_VOCAB), SRC)
     with pytest.raises(ValueError, match=says("target", SRC_VOCAB - 1, TGT_VOCAB - 1)):

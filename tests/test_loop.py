@@ -1,4 +1,4 @@
-"""The training loop stops, resumes to the last bit, measures and saves, for each task."""
+"""For each task, the training loop stops, resumes to the last bit, measures and saves."""
 
 import json
 import math
@@ -32,13 +32,13 @@ FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Return a folder with a small play in it."""
+    """Return a folder that contains a small play."""
     return write_play(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module", params=TASKS)
 def task(request, data):
-    """Return a task, and what begins it."""
+    """Return a task and a function that begins its run."""
     about = TASKS[request.param]
 
     def begin(out, **changes):
@@ -51,7 +51,7 @@ def task(request, data):
 
 @pytest.fixture(scope="module")
 def whole(task, tmp_path_factory):
-    """Train without a stop; return the run and its folder."""
+    """Train without a stop, and return the run and its folder."""
     out = tmp_path_factory.mktemp("whole")
     run = task.begin(out)
     assert train(run, out)
@@ -60,14 +60,14 @@ def whole(task, tmp_path_factory):
 
 @pytest.fixture
 def run(task, tmp_path):
-    """Return a training after one step."""
+    """Return a training run after one step."""
     run = task.begin(tmp_path)
     loop.make_step(run)
     return run
 
 
 def assert_same_run(run, other):
-    """Agree in weights, moments and history to the last bit."""
+    """Assert that weights, moments and history agree to the last bit."""
     mine, theirs = (r.pipeline.model.state_dict() for r in (run, other))
     assert all(torch.equal(value, theirs[name]) for name, value in mine.items())
     states = [r.optimizer.state_dict()["state"] for r in (run, other)]
@@ -80,7 +80,7 @@ def assert_same_run(run, other):
 
 
 @pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
-def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path):
+def test_a_stop_at_any_step_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path):
     expected = whole[0]
     if bfloat16:
         expected = task.begin(tmp_path / "whole", bfloat16=True)
@@ -98,7 +98,7 @@ def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
-def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
+def test_a_process_that_is_killed_at_any_moment_loses_no_checkpoint(tmp_path, data, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(data))
     out, steps, chance = tmp_path / "killed", 200, random.Random(0)
     words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
@@ -133,7 +133,7 @@ def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_p
     assert [line["step"] for line in run.history] == task.measured
 
 
-def test_the_limit_in_minutes_counts_all_starts_of_a_run(task, tmp_path, monkeypatch):
+def test_the_limit_in_minutes_counts_all_sessions_of_a_run(task, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
     monkeypatch.setattr(loop, "clocks", lambda: next(passing))
     longer = dict(epochs=20) if task.task_class is Multi30k else dict(steps=40)
@@ -145,7 +145,7 @@ def test_the_limit_in_minutes_counts_all_starts_of_a_run(task, tmp_path, monkeyp
     assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were when measured
 
 
-def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, monkeypatch):
+def test_fit_trains_the_same_model_and_writes_no_file(task, whole, data, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     learner = task.task_class(task.config, data)
@@ -187,7 +187,7 @@ def test_reading_during_a_run_returns_the_newer_checkpoint(task, tmp_path, monke
     assert steps == [1, 2]
 
 
-def test_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
+def test_a_model_with_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
     run = task.begin(tmp_path)
     monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": math.inf})
     with pytest.raises(ValueError, match="loss on val is inf at step 4"):
@@ -195,7 +195,7 @@ def test_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
+def test_an_incomplete_checkpoint_is_explained(task, whole, tmp_path):
     shutil.copytree(find_checkpoint(whole[1]), tmp_path / "last-0000004")
     path = tmp_path / "last-0000004" / METADATA
     facts = json.loads(path.read_text())
@@ -210,7 +210,7 @@ def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
             task.begin(tmp_path)
 
 
-def test_other_data_are_rejected(task, whole, tmp_path, monkeypatch):
+def test_a_run_rejects_other_data(task, whole, tmp_path, monkeypatch):
     for name, read in (("multi30k.read_pairs", read_pairs), ("numbers.draw_pairs", draw_pairs)):
         turned = lambda *words, read=read, **options: read(*words, **options)[::-1]  # noqa: E731
         monkeypatch.setattr(f"course_lib.tasks.{name}", turned)

@@ -77,7 +77,7 @@ def test_tied_matrices_are_one_matrix_and_stay_one(tie_embeddings):
 
 
 @TIES
-def test_embeddings_start_with_variance_1_over_d_model(tie_embeddings):
+def test_embeddings_are_initialized_with_variance_1_over_d_model(tie_embeddings):
     sizes = dict(src_vocab_size=900, tgt_vocab_size=900, d_model=64, num_heads=4, d_ff=96)
     depth = dict(num_encoder_layers=1, num_decoder_layers=1)
     with seeded():
