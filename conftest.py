@@ -1,4 +1,4 @@
-"""The outputs that strict nbval does not compare, and the cells that need weights."""
+"""Settings of nbval: the outputs that it does not compare, and the cells that it skips."""
 
 import pytest
 

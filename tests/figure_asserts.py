@@ -41,7 +41,7 @@ def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
 def texts(fig: Figure) -> list[Text]:
     """List all visible texts."""
     fig.canvas.draw()
-    outside = set()  # ticks outside the limits keep labels that nobody sees
+    outside = set()  # ticks outside the limits keep invisible labels
     for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
         low, high = sorted(axis.get_view_interval())
         for tick in axis.majorTicks:

@@ -56,9 +56,9 @@ def published(kind: str, folder: Path, seed: int = 0, **changes):
             if parameter.dim() == 1:
                 parameter.data.normal_(std=0.3).add_(float(name.endswith("weight")))
         if kind == "marian":
-            model.model.shared.weight.data[PAD].normal_()  # the library starts it at 0
+            model.model.shared.weight.data[PAD].normal_()  # the library initializes it to 0
             model.final_logits_bias.normal_(std=0.2)[:, EOS] += 1.0  # sentences end
-        model.get_input_embeddings().weight.data *= 0.2  # or a tied model repeats what it reads
+        model.get_input_embeddings().weight.data *= 0.2  # or a tied model repeats its input
     model.save_pretrained(folder)
     return model.double().eval()
 

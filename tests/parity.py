@@ -29,7 +29,7 @@ def trace(
         module.zero_grad()
     outputs = function(*leaves)
     outputs = [outputs] if isinstance(outputs, Tensor) else [o for o in outputs if o is not None]
-    direction = make_generator(11)  # a loss that no symmetry can hide from
+    direction = make_generator(11)  # a loss without symmetries that could hide a difference
     loss = sum((o * normal(direction, *o.shape, dtype=o.dtype)).sum() for o in outputs)
     loss.backward()
     named = () if module is None else module.named_parameters()

@@ -72,7 +72,7 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(VOCAB, WIDTH)
         self.layers = nn.ModuleList(Block(**options) for _ in range(3 - repeats))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
-        self.positions = torch.randn(32, WIDTH)  # a constant that forward moves itself
+        self.positions = torch.randn(32, WIDTH)  # a constant that forward moves to the device
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)

@@ -30,7 +30,7 @@ def test_layer_norm_agrees_with_torch(generator, shape, eps):
 
 def test_layer_norm_agrees_with_torch_in_float32_far_from_0(generator):
     x = 1000 + normal(generator, B, T, WIDTH, dtype=torch.float32)
-    # 1e-3: at 1000 float32 has steps of 6e-5, and the spread that divides them is 1
+    # 1e-3, because float32 has steps of 6e-5 at 1000, and the standard deviation is 1
     torch.testing.assert_close(LayerNorm(WIDTH)(x), nn.LayerNorm(WIDTH)(x), rtol=0, atol=1e-3)
 
 

@@ -25,7 +25,7 @@ def words(number: int, language: str) -> dict[str, list[int]]:
     return found
 
 
-WORDS = {  # worked out by hand; places count from the right
+WORDS = {  # computed by hand; digits count from the right
     (0, "de"): {"null": [0]},
     (12, "en"): {"twelve": [0, 1]},
     (71, "fr"): {"soixante": [1], "onze": [0, 1]},
@@ -64,7 +64,7 @@ def test_the_parts_add_up_to_the_number_and_leave_only_joining_words(language, n
         parts |= {part for part in said if part}
     places = sorted(place for part in parts for place in digits_of(part))
     assert sum(parts) == number
-    assert language == "fr" or len(places) == len(set(places))  # 91 is 80 and 11: both say tens
+    assert language == "fr" or len(places) == len(set(places))  # 91 = 80 + 11, and both have tens
     for start, end, _ in part_spans(number, language):
         text = text[:start] + "|" * (end - start) + text[end:]
     glue = text.replace("|", " ").split()

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
 # kv_cache is imported by decoding, although its chapter comes later
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
-ORDER = (  # who stands in one line imports nothing of the others there
+ORDER = (  # modules on the same line do not import each other
     ("__init__",),
     ("command_line",),
     ("input_checks",),
@@ -81,7 +81,7 @@ def test_imports_point_down():
 
 def test_imports_are_not_circular():
     graph = {dotted(path): imports(path) & MODULE_NAMES for path in FILES}
-    assert set(TopologicalSorter(graph).static_order()) == MODULE_NAMES  # or it names the circle
+    assert set(TopologicalSorter(graph).static_order()) == MODULE_NAMES  # an error names the cycle
 
 
 def test_module_names_are_unique():
@@ -92,7 +92,7 @@ def test_module_names_are_unique():
 
 def test_a_model_is_usable_without_a_notebook():
     for path in FILES:
-        if room(path) not in ("viz", "exercises"):  # exercises asks IPython where there is one
+        if room(path) not in ("viz", "exercises"):  # exercises uses IPython if it is running
             assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY, path
 
 
@@ -175,7 +175,7 @@ SIGNATURES = {  # the names that other parts rely on, in this order
     "gpt.GPT": "config",
     "gpt.GPT.forward": "ids, targets",
 }
-FUNCTIONS = {  # beside classes, what the design fixes
+FUNCTIONS = {  # functions whose signatures the design fixes
     "tokenization.train_bpe": "text, num_merges, *, pre_tokenize",
     "tokenization.BPETokenizer": "merges, special_tokens, pre_tokenize",
     "tokenization.BPETokenizer.encode": "text",

@@ -40,7 +40,7 @@ def test_the_question_of_chapter_01_has_the_printed_answer():
     gone = [d_k for d_k in WIDTHS if undivided[d_k]["gradient"] < SATURATED]
     assert gone == [d_k for d_k in WIDTHS if d_k >= gone[0]]
     assert f"below {SATURATED} if the width is {gone[0]} or more" in answer
-    for d_k in (2, gone[0], 64):  # what the chapter's cell prints of the same vectors
+    for d_k in (2, gone[0], 64):  # the output of the chapter's cell for the same vectors
         assert f"d_k {d_k:2}, temperature 1:" in answer
         assert f"gradient {undivided[d_k]['gradient']:.0e}" in answer
     cooled = AttentionExplorer(d_k=64, divide=False, temperature=8).numbers()

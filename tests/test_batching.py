@@ -36,7 +36,7 @@ def test_no_batch_is_larger_than_requested_and_most_are_nearly_full(batches):
         src, tgt = batches(step)
         sizes.append(src.numel() + tgt[:, 1:].numel())
     assert max(sizes) <= 2_000
-    assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; each pool leaves a rest
+    assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; pools end with a small batch
 
 
 def test_padding_is_below_a_tenth_and_far_below_that_of_random_batches(batches):

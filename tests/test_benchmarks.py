@@ -71,7 +71,7 @@ def test_a_part_prints_and_records_rows_of_finite_numbers(part, monkeypatch, tmp
     threads = torch.get_num_threads()
     bench.measure([part], record)
     assert torch.get_num_threads() == threads
-    measured, tests = json.loads(record.read_text())  # another part stays, in the order of PARTS
+    measured, tests = json.loads(record.read_text())  # other parts stay, in the order of PARTS
     assert (measured["part"], tests) == (part, {"part": "tests", "rows": [1]})
     assert "torch" in measured["machine"] and measured["rows"]
     printed = capsys.readouterr().out
@@ -142,7 +142,7 @@ def test_actions_take_turns_and_none_is_always_first():
     order = []
     actions = [lambda name=name: order.append(name) for name in "abc"]
     seconds = timing.in_turns(actions, rounds=3)
-    assert "".join(order) == "aabbcc" + "ccbbaa" + "aabbcc"  # each after a run that warms it up
+    assert "".join(order) == "aabbcc" + "ccbbaa" + "aabbcc"  # each after a warm-up run
     assert [len(measured) for measured in seconds] == [3, 3, 3]
 
 
@@ -189,7 +189,7 @@ def test_the_seconds_of_the_tests_are_recorded_by_part_unless_a_test_failed(monk
 
 def test_the_command_in_the_makefile_finds_all_its_imports(monkeypatch, capsys):
     folder = Path(bench.__file__).parent
-    tools = str(folder.parent / "tools")  # which pytest adds, and the command must add itself
+    tools = str(folder.parent / "tools")  # pytest adds it, but the command has to add it itself
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != tools])
     monkeypatch.delitem(sys.modules, "run_tests")
     monkeypatch.setattr(sys, "argv", ["bench.py", "nothing"])

@@ -24,7 +24,7 @@ def some_ids(length):
     "changes",
     [
         *(dict(num_attention_heads=count) for count in (1, 3, 9)),
-        dict(num_hidden_layers=12),  # layer 10 does not come before layer 2
+        dict(num_hidden_layers=12),  # layer 10 must not come before layer 2
         dict(layer_norm_eps=0.1),
         dict(type_vocab_size=4),
     ],

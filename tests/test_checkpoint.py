@@ -50,7 +50,7 @@ def test_the_last_checkpoint_is_read_to_the_last_bit_and_no_other_file_is_left(k
     facts = read_metadata(kept)
     assert {name: facts[name] for name in FACTS_KEPT} == FACTS_KEPT | {"step": 5}
     assert sorted(os.listdir(kept)) == [METADATA, file_of(kept).name]
-    assert load_file(file_of(kept)).keys() == tensors.keys()  # anybody can read it
+    assert load_file(file_of(kept)).keys() == tensors.keys()  # other programs can read it
 
 
 @pytest.mark.parametrize("names", [("model.other", "model.w"), ("model.w", "model.other")])
@@ -60,7 +60,7 @@ def test_tied_weights_are_read_under_either_name(names, kept, tensors):
     assert tied.equal(tensors["model.w"])
 
 
-# --- or not at all
+# --- incomplete checkpoints
 
 
 def test_an_incomplete_checkpoint_from_a_full_disk_is_ignored(tmp_path, tensors, monkeypatch):
@@ -85,7 +85,7 @@ def test_the_bytes_are_on_disk_before_the_metadata_that_validates_them(
         note = lambda *words, n=name, do=really: (happened.append(n), do(*words))  # noqa: E731
         monkeypatch.setattr(os, name, note)
     save_checkpoint(tmp_path / "kept", {}, tensors)
-    assert happened == ["fsync", "fsync", "replace"]  # the tensors, the facts, their name
+    assert happened == ["fsync", "fsync", "replace"]  # tensors, metadata, name
 
 
 def test_the_newest_complete_checkpoint_is_found(tmp_path):
@@ -93,11 +93,11 @@ def test_the_newest_complete_checkpoint_is_found(tmp_path):
         save_checkpoint(tmp_path / f"last-{step:07d}", {}, {})
     for name in ("last-week", "last-0000009-copy"):  # somebody else's
         save_checkpoint(tmp_path / name, {}, {})
-    (tmp_path / "last-0000300").mkdir()  # half of one
+    (tmp_path / "last-0000300").mkdir()  # incomplete
     assert find_checkpoint(tmp_path).name == "last-0000200"
 
 
-# --- what is wrong
+# --- errors
 
 
 @pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "edited"])
@@ -150,14 +150,14 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path, caplog):
         (kept / name).write_bytes(hostile)
     facts = json.loads((kept / METADATA).read_text())
     del facts["checksums"]
-    facts["checksums"] = checksums(kept, facts)  # whoever wrote it knows how
+    facts["checksums"] = checksums(kept, facts)  # a hostile author can compute it
     (kept / METADATA).write_text(json.dumps(facts))
     read_metadata(kept)
     with pytest.raises(ValueError, match=says("kept", "a GPT", "train again")):
         with explaining(kept, "a GPT"):
             load_tensors(kept, tensors)
     assert not touched.exists() and not caplog.records  # torch logs a traceback
-    pickle.loads(hostile)  # it is as hostile as it should be
+    pickle.loads(hostile)  # it really is hostile
     assert touched.exists()
 
 

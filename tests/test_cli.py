@@ -108,7 +108,7 @@ def test_out_of_memory_errors_are_explained_and_our_own_bugs_are_not_hidden(monk
         assert "not enough memory" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="memory format"):
         main(["train"])
-    monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # replaced, so nothing is flushed at the end
     assert main(["train"]) == 0
 
 

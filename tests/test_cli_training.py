@@ -49,7 +49,7 @@ def course(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_DATA", str(write_play(tmp_path / "data")))
 
     def run(task, *words):
-        if task == "multi30k":  # number words take the place of real sentences
+        if task == "multi30k":  # number words instead of real sentences
             monkeypatch.delenv("COURSE_DATA", raising=False)
         which = ["--task", task, "--threads", "1", *TASKS[task].words]
         code = cli.main([words[0], *which, *map(str, words[1:])])
@@ -134,7 +134,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr("course_lib.trainer.checkpoint.write_whole", fill_the_disk)
         assert_one_sentence(task.train("--force"), "the disk is full")
-    assert {*before.values()} <= {*contents(task.folder).values()}  # the new one has saved nothing
+    assert {*before.values()} <= {*contents(task.folder).values()}  # nothing is saved yet
     with monkeypatch.context() as stopped:
         stopped.setattr(training_commands, "train", interrupt)
         code, _, err = task.train("--force")
@@ -142,7 +142,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     assert read_metadata(task.folder / "last-0000000")["step"] == task.measured[-1]
     linked = (task.folder / "last-0000000").rename(task.folder / "last-0000009-copy")
     (task.folder / "last-0000000").symlink_to(linked)
-    (task.folder / "last-0000300").mkdir()  # half of one
+    (task.folder / "last-0000300").mkdir()  # incomplete
     assert task.train("--force", "--minutes", "0")[0] == 0
     names = {path.name for path in task.folder.iterdir()}
     assert names == {"last-0000001", linked.name, "training.lock"}
@@ -155,11 +155,11 @@ def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatc
         with locked(task.folder):
             pass
 
-    # the folder is this process's own before it is read
+    # the folder is locked before it is read
     monkeypatch.setattr(training_commands, "start", begin)
     assert_one_sentence(task.train(), f"another process is training in {task.folder}")
     assert not contents(task.folder)
-    assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # nobody can write there
+    assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # not writable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -245,7 +245,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     words += f" --out {tmp_path / 'own'} --data {tmp_path} --accumulate 4"
     assert cli.main(words.split()) == 0
     config = dict(direction="en-de", seed=5, epochs=9, norm_first=False)
-    config["bfloat16"] = True  # a GPU has it
+    config["bfloat16"] = True  # the default on a GPU
     assert asked.pop("config") == RealConfig(**SIZES["short"] | config)
     assert not asked.pop("stop")() and asked.pop("report")
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
@@ -316,7 +316,7 @@ def test_impossible_commands_are_explained(
     assert_one_sentence(course(name, *[word.format(folder) for word in words]), reason)
 
 
-# --- what was trained is loaded
+# --- loading a trained model
 
 
 def test_missing_files_and_runs_are_explained(task, tmp_path):
@@ -414,7 +414,7 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     trained, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("course_lib.trainer.run_folder.describe_machine", lambda _: "another")
-    known = dict(draw_pairs("test", 6)[:4])  # four of the six are written rightly
+    known = dict(draw_pairs("test", 6)[:4])  # four of the six translations are correct
 
     def translate(translator, texts):
         return [known.get(text, "zwe") for text in texts]
@@ -423,7 +423,7 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     out, entry, _, _ = recorded("numbers", trained("numbers"), tmp_path, "--count", "6")
     assert out == "de, seed 0: exact match 0.667 on 6 numbers of the test split\n"
     assert (entry["exact_match"], entry["count"]) == (4 / 6, 6)
-    assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
+    assert entry["machine"] == "another"  # the machine that trained, not the one that evaluates
 
 
 def test_the_requested_average_translates_and_its_scores_are_recorded(

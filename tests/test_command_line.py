@@ -55,7 +55,7 @@ def test_another_environments_command_is_not_ours(environment, monkeypatch):
     monkeypatch.setenv("PATH", f"{other}:/usr/bin:/bin")
     assert ran(as_typed("lab")).startswith("it's ours")
     (environment / "course").unlink()
-    assert as_typed("lab") == "course lab"  # ours has none, as with pip install --user
+    assert as_typed("lab") == "course lab"  # our environment has none, as with pip install --user
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert as_typed("lab").split()[-3:] == ["-m", "course_lib.cli", "lab"]
     assert Path(shlex.split(as_typed("lab"))[0]).resolve() == Path(sys.executable).resolve()

@@ -91,7 +91,7 @@ def test_the_context_is_correct_after_an_interrupted_answer(folder, when):
         next(answer)
         answer.close()
     else:
-        talk.engine.caches[1].append = interrupt  # the first layer has read, and this one has not
+        talk.engine.caches[1].append = interrupt  # after the first layer has read the token
         with pytest.raises(KeyboardInterrupt):
             list(talk.answer("Two"))
         del talk.engine.caches[1].append
@@ -225,7 +225,7 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
 ):
     drawn = script(folder, f"yes{END}n")
     rest, last = script(folder, 99 * "x"), script(folder, f"fine{END}")
-    said = "\n".join(["<uOne>", "<ayes>", "<uTwo>", "<an>", "<uThree>", "<a"])  # a token each
+    said = "\n".join(["<uOne>", "<ayes>", "<uTwo>", "<an>", "<uThree>", "<a"])  # one token each
     steps = [*5 * [drawn], interrupt, *(81 - len(said)) * [rest], *5 * [last]]
     draw = lambda logits: steps.pop(0)(logits)  # noqa: E731
     monkeypatch.setattr(model_commands, "sampler", lambda **options: draw)

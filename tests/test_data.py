@@ -95,7 +95,7 @@ def test_numbers_that_cannot_be_spelled_or_drawn_are_explained():
 def test_a_number_belongs_to_one_split_on_every_computer():
     splits = defaultdict(set)
     for number in [*range(100, 3000), *range(LIMIT - 1000, LIMIT)]:
-        tenth = binascii.crc32(str(number).encode()) % 10  # hash() would differ in each process
+        tenth = binascii.crc32(str(number).encode()) % 10  # hash() differs between processes
         splits[tenth].add(split_of(number))
     assert sorted(splits) == list(range(10))
     assert sorted(map(sorted, splits.values())) == [["test"], *[["train"]] * 8, ["valid"]]
@@ -124,7 +124,7 @@ def test_short_numbers_are_also_drawn(split):
     assert split != "train" or digits[1] > 100  # all of [0, 10), and one in ten of [0, 100)
     for length in (4, 5, 6):  # drawn evenly from [0, LIMIT), 4 digits would be 5 of 600
         assert digits[length] > 60
-    assert digits[3] > 50  # of about 90 that the held-out splits have
+    assert digits[3] > 50  # of about 90 in the held-out splits
 
 
 def test_pairs_are_the_numbers_in_words(to):
@@ -133,7 +133,7 @@ def test_pairs_are_the_numbers_in_words(to):
     assert draw_pairs("valid", 20, to=to, seed=3) == expected
 
 
-# --- words that the translator knows
+# --- the translator's words
 
 
 def test_every_training_source_is_made_of_number_words():
@@ -146,7 +146,7 @@ def test_every_training_source_is_made_of_number_words():
     [
         ("three hundred and five", ["'and'", "three hundred forty-five"]),
         ("42", ["'42'", "three hundred forty-five"]),
-        ("Three", ["'Three'"]),  # the command line lowers them
+        ("Three", ["'Three'"]),  # the command line converts them to lower case
         ("three-hundred", ["'three-hundred'", "'three hundred'"]),
         ("five forty", ["'five forty'", "'forty-five'"]),
         ("twelve hundred", ["'twelve hundred'", "'one thousand two hundred'"]),
@@ -262,5 +262,5 @@ def test_a_batch_contains_whole_pairs(small):
         after_end = row[row.index(tokenizer.eos_id) + 1 :]
         assert set(after_end) <= {tokenizer.pad_id}
     decoded = [(tokenizer.decode(s), tokenizer.decode(t)) for s, t in zip(src, tgt, strict=True)]
-    assert set(decoded) <= set(pairs)  # each source beside its own target
+    assert set(decoded) <= set(pairs)  # each source has its own target
     assert (src[:, -1] != tokenizer.pad_id).any() and (tgt[:, -1] != tokenizer.pad_id).any()

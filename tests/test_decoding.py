@@ -102,8 +102,8 @@ def test_decoding_stops_when_every_row_has_ended():
     src = torch.tensor([[4, 7, 7, 7], [5, 7, 7, PAD]])
     written = greedy_decode(model, src, **SPECIAL, use_cache=False)
     assert written.tolist() == [[7, EOS, PAD], [8, 6, EOS]]
-    assert len(model.read) == 3  # one pass a token, and none after the end
-    assert model.read[-1].tolist() == [[BOS, 8, 6]]  # bos is read, and rows that ended are not
+    assert len(model.read) == 3  # one pass per token, and none after the end
+    assert model.read[-1].tolist() == [[BOS, 8, 6]]  # bos is read, but finished rows are not
     assert len(model.encoded) == 1 and torch.equal(model.encoded[0], src)
 
 
@@ -127,7 +127,7 @@ def test_an_impossible_limit_is_explained(limit):
     assert model.training
 
 
-# --- no trace
+# --- side effects
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -137,7 +137,7 @@ def test_decoding_uses_eval_mode_without_gradients_and_restores_the_mode(decode,
     src = torch.tensor([[4]])
     decode(model, src, **SPECIAL, max_new_tokens=3, use_cache=False)
     assert not any(model.modes) and not any(model.grad) and len(model.encoded) == 1
-    model.script = {}  # the next call fails on its way
+    model.script = {}  # the next call raises an error halfway
     with pytest.raises(KeyError):
         decode(model, src, **SPECIAL, use_cache=False)
     assert model.training is training and torch.is_grad_enabled() and src.tolist() == [[4]]
@@ -193,7 +193,7 @@ def test_tokens_are_sampled_in_float32_whatever_the_type_of_the_logits(dtype):
     tokens = sample_tokens(logits, top_p=1.0, generator=make_generator(1))
     assert (tokens == 7).float().mean() > 0.99
     rare = sample_tokens(torch.zeros(4000, 3000, dtype=dtype), generator=make_generator(1))
-    assert rare.max() > 2900 and rare.unique().numel() > 2000  # in 16 bits sums would stop early
+    assert rare.max() > 2900 and rare.unique().numel() > 2000  # 16-bit sums would stop early
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed.checkpoint
-import torch.distributed.fsdp  # forked processes need not import them again
+import torch.distributed.fsdp  # so forked processes do not import it again
 from distributed_worker import course
 from tiny_tasks import NUMBERS, REAL, TASKS, WRITER, settings, without_clock, write_play
 from torch.testing import assert_close
@@ -20,7 +20,7 @@ from course_lib.trainer.run_folder import find_checkpoint, load_pipeline
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
-# A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
+# A small rate, because Adam divides the rounding errors of zero gradients by its epsilon of 1e-9.
 CONFIGS = {
     "numbers": replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0),
     "multi30k": replace(REAL, epochs=3, dropout=0.0),

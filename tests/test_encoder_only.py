@@ -56,7 +56,7 @@ def test_without_segments_all_tokens_belong_to_the_first_segment(generator):
 def test_the_defaults_are_bert_base_with_the_published_number_of_parameters():
     with torch.device("meta"):  # shapes without numbers
         model = EncoderOnly(EncoderOnlyConfig(vocab_size=30_522))
-    pooler = 768 * 768 + 768  # which BERT has in addition
+    pooler = 768 * 768 + 768  # BERT also has this layer
     assert sum(p.numel() for p in model.parameters()) + pooler == 109_482_240
     assert dataclasses.asdict(model.config)["dropout"] == 0.1
 

@@ -57,7 +57,7 @@ def test_tokens_are_counted_over_all_rows_without_padding(generator):
     right = random_ids(generator, TGT_VOCAB, B, T)
     targets = right.clone()
     targets[0, 1:] = PAD  # one real token, right
-    targets[1, :2] = (right[1, :2] + 1) % TGT_VOCAB  # of four, two are wrong
+    targets[1, :2] = (right[1, :2] + 1) % TGT_VOCAB  # two of four are wrong
     targets[1, :2] += targets[1, :2] == PAD
     assert token_accuracy(logits_for(right), targets, PAD) == 3 / 5
 

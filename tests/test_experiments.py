@@ -228,14 +228,14 @@ def test_predictions_depend_only_on_earlier_tokens_and_their_order(name, text):
     other = ids.clone()
     other[:, -1] = (other[:, -1] + 1) % V
     torch.testing.assert_close(ablation.scores(model, other)[:, :-1], logits[:, :-1])
-    other[:, :2] = ids[:, :2].flip(1)  # what was read first, in another order
+    other[:, :2] = ids[:, :2].flip(1)  # the first tokens, in another order
     assert not torch.allclose(ablation.scores(model, other)[:, -2], logits[:, -2], atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["encoder and decoder", "one projection"])
 def test_the_loss_is_measured_on_the_second_halves(name, text, monkeypatch):
     model = ablation.MODELS[name](len(text.characters)).eval()
-    monkeypatch.setattr(ablation, "WINDOWS_AT_ONCE", 2)  # the last chunk holds one window
+    monkeypatch.setattr(ablation, "WINDOWS_AT_ONCE", 2)  # the last chunk contains one window
     losses = []
     for n in range(5):
         window = text.val[8 * n : 8 * n + 9]

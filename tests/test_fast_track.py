@@ -17,7 +17,7 @@ CHAPTERS = [
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 quick = pytest.mark.parametrize(
     "path",
-    [path for path in CHAPTERS if path.stem != "11_training"],  # it trains for half a minute
+    [path for path in CHAPTERS if path.stem != "11_training"],  # this one trains for half a minute
     ids=lambda path: path.stem,
 )
 

@@ -71,7 +71,7 @@ def ink(words: str, size: str, weight: str) -> tuple[float, ...]:
     """Return the left, top, right and bottom of a text at the origin, in its font."""
     font = FontProperties(family="DejaVu Sans", weight=weight)
     path = TextPath((0, 0), words, size=float(size), prop=font)
-    x, y = path.vertices[path.codes != outlines.Path.CLOSEPOLY].T  # curves stay among their points
+    x, y = path.vertices[path.codes != outlines.Path.CLOSEPOLY].T  # no curve leaves its points
     return x.min(), -y.max(), x.max(), -y.min()
 
 

@@ -77,7 +77,7 @@ def test_table_1_agrees_with_the_multiplications_that_run(generator):
             state = torch.tanh(x[:, :, position] + recurrent(state))
 
     counts = layer_operations(length, d_model, kernel_size=kernel)
-    assert counts == layer_operations(length, d_model)  # three neighbours unless given
+    assert counts == layer_operations(length, d_model)  # three neighbors by default
     assert list(counts) == ["self-attention", "recurrent", "convolution"]
     assert 2 * counts["self-attention"] == torch_counts(lambda: x[0].T @ x[0])  # the scores
     assert 2 * counts["recurrent"] == torch_counts(steps)

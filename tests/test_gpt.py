@@ -102,11 +102,11 @@ def test_dropout_also_acts_on_attention_weights(generator):
     model, ids = tiny(dropout=1.0), draw_ids(generator, B, T)
     still = silenced(tiny(), *(f"layers.{n}.self_attn.w_o" for n in range(N)))
     for part in (p for p in model.modules() if isinstance(p, nn.Dropout)):
-        part.p = 0.0  # what the contract of all modules holds
+        part.p = 0.0  # test_module_invariants checks these
     assert_equal(model(ids)[0], still(ids)[0])
 
 
-# --- sizes, sharing and the start
+# --- sizes, sharing and initialization
 
 
 def test_initialization_draws_each_matrix_once_in_the_order_of_the_parameters():
@@ -223,7 +223,7 @@ def test_the_engine_depends_on_the_class_the_prompt_and_the_switch():
         assert type(generation_engine(modern, prompt, 5)) is ModernEngine
         assert not calls, "the course's own model must not be compared"
         assert type(generation_engine(gpt, prompt, 5, use_cache=False)) is RecomputingEngine
-        assert type(generation_engine(gpt, prompt, 3)) is RecomputingEngine  # longer than the room
+        assert type(generation_engine(gpt, prompt, 3)) is RecomputingEngine  # exceeds the window
 
 
 # --- sampling
@@ -262,7 +262,7 @@ def test_the_generator_decides_the_text_with_and_without_a_cache(generator, leng
 def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, how, passed):
     model, ids, heard = tiny().eval(), draw_ids(generator, B, 7), []
     part = model.layers[0].feed_forward
-    compute = part.forward  # a hook would have the engine compared with the model first
+    compute = part.forward  # with a hook, the engine would first be compared with the model
     part.forward = lambda x: heard.append(x.size(1)) or compute(x)
     sample(model, ids, 5, **how)
     assert heard == passed
@@ -321,4 +321,4 @@ NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\0", "-" 
     ids=lambda value: repr(value)[:20],
 )
 def test_a_single_text_is_a_program_or_not(snippet, rate):
-    assert parse_rate([snippet]) == rate  # read, not run
+    assert parse_rate([snippet]) == rate  # parsed, not run

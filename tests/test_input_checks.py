@@ -322,7 +322,7 @@ LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
     ("targets", "words"),
     [
         (TARGETS[:, 1:], [(B, T, TGT_VOCAB), (B, T), (B, T - 1)]),
-        (TARGETS[:1], [(B, T), (1, T)]),  # one row would broadcast in silence
+        (TARGETS[:1], [(B, T), (1, T)]),  # a single row would broadcast silently
         (TARGETS.flatten(), [(B, T), (B * T,)]),
         (TARGETS.float(), ["integers", "float32"]),
         (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "by pad_id, not by"]),
@@ -335,7 +335,7 @@ def test_targets_that_do_not_fit_the_logits_are_named(read, targets, words):
 
 
 SMALL_GPT = GPT(gpt_config()).eval()
-READERS = {  # what reads target ids, and how its error calls them
+READERS = {  # code that reads target ids, and their name in its error
     "check_ids": (lambda ids: check_ids(ids, TGT_VOCAB, MAX_LEN, "these"), "these"),
     "encode": (lambda ids: tiny_transformer(src_vocab_size=TGT_VOCAB).encode(ids), "source"),
     "Transformer": (translate, "target"),
@@ -376,7 +376,7 @@ def test_a_target_a_memory_and_a_source_belong_together(transformer, generator):
     for other in (src[:, 1:], src[:1], src[[0, 1, 1]]):
         with pytest.raises(ValueError, match=says((B, T), (B, S, D_MODEL), tuple(other.shape))):
             transformer.decode(tgt, memory, other)
-    for other in (tgt[[0, 1, 1]], tgt[:1]):  # one row would broadcast in silence
+    for other in (tgt[[0, 1, 1]], tgt[:1]):  # a single row would broadcast silently
         with pytest.raises(ValueError, match=says(tuple(other.shape), (B, S))):
             transformer(src, other)
     with pytest.raises(ValueError, match=says((B, S, D_MODEL - 1))):

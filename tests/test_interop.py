@@ -92,7 +92,7 @@ PAIRS = {
 EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 
 
-# --- properties (what the parity tests of all other files rest on)
+# --- properties (the basis of the parity tests in all other files)
 
 
 @EVERY_PAIR
@@ -105,7 +105,7 @@ def test_weights_survive_the_round_trip(pair):
         parameter.data.zero_()
     copy_to_torch(ours, emptied)
     assert_equal(emptied.state_dict(), theirs_before.state_dict())
-    assert_equal(theirs.state_dict(), theirs_before.state_dict())  # the source is left alone
+    assert_equal(theirs.state_dict(), theirs_before.state_dict())  # the source does not change
 
     copy_to_torch(ours_before, theirs)
     assert_equal(ours.state_dict(), loaded)  # the two share no memory
@@ -211,7 +211,7 @@ def test_gradients_before_backward_are_an_error():
 
 
 def test_a_class_without_the_checked_attributes_is_accepted():
-    class EncoderLayer(nn.Module):  # as a learner may write it
+    class EncoderLayer(nn.Module):  # as a learner might write it
         def __init__(self):
             super().__init__()
             self.self_attn, self.feed_forward = MultiHeadAttention(8, 2), FeedForward(8, 16)

@@ -86,7 +86,7 @@ def test_an_engine_without_a_cache_cannot_keep_more_tokens_than_it_has_read():
     assert engine.length == 2
 
 
-# --- the engine: as recomputing the prefix
+# --- the engine agrees with recomputing the prefix
 
 
 @given(
@@ -273,7 +273,7 @@ def test_a_users_class_that_computes_the_same_decodes_with_an_engine(generator):
     model, src = with_layers(SameLayer), padded_sources(generator, 4, 2, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert type(decoding_engine(model, src, 1)) is DecodingEngine  # room for one token only
+        assert type(decoding_engine(model, src, 1)) is DecodingEngine  # room for only one token
         found = greedy_decode(model, src, **SPECIAL)
     assert torch.equal(found, greedy_decode(model_of(), src, **SPECIAL))
 

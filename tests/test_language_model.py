@@ -36,7 +36,7 @@ def writer(data):
         return TextGenerator.new(TINY, read_shakespeare(data).characters)
 
 
-# --- what is learned
+# --- training
 
 
 def plain_rate(step):
@@ -93,7 +93,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path, data):
         loss, norm = plain_step(model, optimizer, text.train, step, seed=3)
         losses.append(loss)
         norms.append(norm)
-        if step in lines:  # float32, and sums in another order: 1e-4
+        if step in lines:  # 1e-4, because float32 sums have another order
             line = lines[step]
             assert line["rate"] == pytest.approx(plain_rate(step))
             assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
@@ -109,7 +109,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path, data):
         assert_close(*pair, rtol=1e-3, atol=1e-4)
 
 
-# --- what is refused
+# --- errors
 
 WRONG = dict(num_heads=3, last_rate=1.0, weight_decay=2000.0, beta1=1.0, seed=2**32)
 

@@ -22,7 +22,7 @@ PAGES = [
     for pattern in ("*.md", "docs/*.md", "docs/teaching/*.md", "figures/*.md")
     for p in sorted(ROOT.glob(pattern))
 ]
-HOSTS = {  # where a link may lead; open a new address before you add its host
+HOSTS = {  # the hosts of external links; open a new address before you add its host
     "aclanthology.org",
     "arxiv.org",
     "cdn.openai.com",

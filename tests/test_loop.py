@@ -76,7 +76,7 @@ def assert_same_run(run, other):
     assert without_clock(run.history) == without_clock(other.history)
 
 
-# --- nothing is lost
+# --- resuming
 
 
 @pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
@@ -90,7 +90,7 @@ def test_a_stop_at_any_step_changes_no_bit(stop_at, bfloat16, task, whole, tmp_p
     for _ in range(100):
         run = task.begin(tmp_path / "parts", bfloat16=bfloat16)
         last = run.step + stop_at
-        torch.manual_seed(999)  # what happened elsewhere plays no part
+        torch.manual_seed(999)  # the global random state has no effect
         run.pipeline.model.eval()
         if train(run, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
             break
@@ -142,7 +142,7 @@ def test_the_limit_in_minutes_counts_all_sessions_of_a_run(task, tmp_path, monke
         assert not train(run, tmp_path, minutes=2 * starts)
         assert run.step == starts * 6
     minutes = [run.history[0][f"{name}_minutes"] for name in ("wall", "cpu")]
-    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were when measured
+    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # at the time of the measurement
 
 
 def test_fit_trains_the_same_model_and_writes_no_file(task, whole, data, tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_fit_trains_the_same_model_and_writes_no_file(task, whole, data, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-# --- nothing untrue
+# --- measuring and rejecting
 
 
 def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(task, tmp_path):
@@ -166,7 +166,7 @@ def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(task, tmp_path
     kept = find_checkpoint(tmp_path)
     next(run.pipeline.model.parameters()).data.fill_(math.nan)
     with pytest.raises(ValueError, match="all weights is nan at step 2"):
-        save(run, tmp_path)  # as at a stop: no loss has seen these weights
+        save(run, tmp_path)  # as at a stop, when the loss of these weights is unknown
     with pytest.raises(ValueError, match="nan at step 4"):
         train(run, tmp_path)
     assert read_metadata(kept)["step"] == 2
@@ -178,7 +178,7 @@ def test_reading_during_a_run_returns_the_newer_checkpoint(task, tmp_path, monke
     def read_late(folder):
         steps.append(run.step)
         if run.step == 1:
-            train(run, tmp_path, stop=lambda: True)  # the older checkpoint is gone meanwhile
+            train(run, tmp_path, stop=lambda: True)  # this deletes the older checkpoint
         return read_metadata(folder)
 
     train(run, tmp_path, stop=lambda: True)
@@ -216,7 +216,7 @@ def test_a_run_rejects_other_data(task, whole, tmp_path, monkeypatch):
         monkeypatch.setattr(f"course_lib.tasks.{name}", turned)
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
-    path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
+    path.write_text(path.read_text().replace("went", "gone"))  # with the same characters
     with pytest.raises(ValueError, match="trained on different data"):
         start(task.task_class, task.config, read_checkpoint(whole[1]), data=folder)
 
@@ -235,7 +235,7 @@ def test_processes_agree_on_stopping_every_tenth_step():
 
 def test_accumulated_micro_batches_give_the_step_of_the_whole_batch(task, tmp_path):
     ends = []
-    for parts in (1, 3, 30):  # 30: most of them have no row
+    for parts in (1, 3, 30):  # 30, so most of them have no row
         run = task.begin(tmp_path / str(parts), dropout=0.0)
         run.pipeline.model.double()
         run.optimizer = torch.optim.SGD(run.pipeline.model.parameters(), lr=1.0)
@@ -259,7 +259,7 @@ def test_every_micro_batch_of_every_step_differs_in_data_and_dropout(run):
     assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
     run.world, run.accumulate, run.step = World(), 1, 4
     loop.make_step(run)
-    assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
+    assert torch.initial_seed() == seeds[0]  # it depends only on step and part
 
 
 def test_only_one_process_measures(run, monkeypatch):

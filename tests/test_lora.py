@@ -92,7 +92,7 @@ def test_merging_keeps_the_logits_and_restores_the_old_modules(name):
     assert list(model.state_dict()) == keys
     assert all(parameter.requires_grad for parameter in model.parameters())
     assert not any(isinstance(module, LoRALinear) for module in model.modules())
-    merge_lora(model)  # nothing is left to add
+    merge_lora(model)  # there is nothing more to merge
     assert_equal(model(ids)[0], logits)
 
 

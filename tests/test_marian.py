@@ -22,7 +22,7 @@ from course_lib.tasks.multi30k import RealTranslator
 from course_lib.transformer import Transformer
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])
-TGT = torch.tensor([[3, 4, 5, 1], [7, EOS, PAD, PAD]])  # behind the start token
+TGT = torch.tensor([[3, 4, 5, 1], [7, EOS, PAD, PAD]])  # after the start token
 
 
 def read_double(folder):
@@ -118,7 +118,7 @@ def test_texts_become_the_librarys_ids_and_texts_again(spoken):
         assert ours.encode(text) == theirs(text).input_ids
     for number in numbers[:200]:
         ids = theirs(text_target=spell(number, "en")).input_ids
-        ids = [ours.bos_id, *ids, ours.pad_id, 7]  # behind the end nothing counts
+        ids = [ours.bos_id, *ids, ours.pad_id, 7]  # tokens after the end do not count
         assert ours.decode(ids) == spell(number, "en")
     assert (ours.pad_id, ours.eos_id, ours.bos_id) == (theirs.pad_token_id, 0, len(theirs))
 
@@ -151,7 +151,7 @@ def test_a_damaged_tokenizer_file_is_named(spoken, tmp_path, file, content, mess
 
 
 def test_a_start_token_that_is_never_written_raises_no_alarm(tmp_path, monkeypatch):
-    monkeypatch.setattr(training_probes, "STEPS", 1)  # its random gains learn slowly
+    monkeypatch.setattr(training_probes, "STEPS", 1)  # a model with random gains learns slowly
     published("marian", tmp_path)
     model, _ = marian.from_pretrained(tmp_path)
     results = probe(model, vocab_size=VOCAB, pad_id=PAD, fresh=False)

@@ -31,7 +31,7 @@ SEEDS = st.integers(0, 2**31)
 
 
 @pytest.mark.parametrize("how", [{}, dict(eps=1e-8), dict(eps=1e-2)], ids=str)
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])  # of small vectors eps makes the length
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])  # for small vectors, eps determines the length
 def test_rms_norm_agrees_with_torch(generator, how, scale):
     ours, theirs = RMSNorm(WIDTH, **how).double(), nn.RMSNorm(WIDTH, **(dict(eps=1e-5) | how))
     x = [scale * normal(generator, B, T, WIDTH)]
@@ -43,7 +43,7 @@ def test_rms_norm_agrees_with_torch(generator, how, scale):
 
 def test_rms_norm_keeps_zeros_and_rejects_vectors_of_another_width():
     assert (randomize(RMSNorm(6))(torch.zeros(T, 6).double()) == 0).all()
-    for width in (1, 5):  # a width of 1 would broadcast in silence
+    for width in (1, 5):  # a width of 1 would broadcast silently
         with pytest.raises(ValueError, match=says("width 6", (2, width))):
             RMSNorm(6)(torch.ones(2, width))
 

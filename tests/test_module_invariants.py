@@ -235,7 +235,7 @@ def test_modules_keep_the_dtype_and_float32_agrees_with_float64(name):
     module, inputs = build(name), draw(name)
     exact = run(name, module, inputs)
     short = [x.float() if x.is_floating_point() else x for x in inputs]
-    # float32 knows seven digits, of which a few layers with weights this large lose two
+    # float32 has seven digits, and a few layers with weights this large lose two of them
     torch.testing.assert_close(
         run(name, module.float(), short), [x.float() for x in exact], rtol=1e-4, atol=1e-3
     )
@@ -249,6 +249,6 @@ def test_the_list_contains_every_module_of_the_chapters():
         kind for kind in ours if vars(sys.modules[kind.__module__]).get(kind.__name__) is kind
     }
     models = {kind for kind in models if kind.__module__.count(".") == 1}
-    models -= {LoRALinear}  # its matrix does not learn, on purpose: see test_lora
-    models -= {Float32Angles}  # it has no tensors of its own: see test_modern_decoder
+    models -= {LoRALinear}  # its matrix is frozen on purpose; see test_lora
+    models -= {Float32Angles}  # it has no tensors; see test_modern_decoder
     assert models and models <= kinds

@@ -60,7 +60,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path):
     batches = TokenBatches(rows, 130, seed=3, pool_size=10)
     plans = [batches.plan(epoch) for epoch in (1, 2, 3)]
     steps, step = sum(map(len, plans)), 0
-    assert steps != 3 * len(plans[0])  # epochs are not of one length
+    assert steps != 3 * len(plans[0])  # epochs differ in length
     for plan, line in zip(plans, run.history, strict=True):
         losses = []
         for places in plan:
@@ -76,7 +76,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path):
             optimizer.step()
             losses.append(loss.item())
         assert line["step"] == step and line["rate"] == config.rate(step, steps)
-        # float32, and sums in another order: 1e-4
+        # 1e-4, because float32 sums have another order
         assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
         plain = mean_loss(model, run.pipeline.rows(run.task.val))
         assert line["val_loss"] == pytest.approx(plain, rel=1e-4)

@@ -68,7 +68,7 @@ def site(small, tmp_path):
 def test_only_the_requested_split_is_read_line_by_line(folder):
     for other in ("train", "val"):
         (folder / f"{other}.en").unlink()
-        (folder / f"{other}.en").touch()  # there, but never read
+        (folder / f"{other}.en").touch()  # it exists, but is never read
     pairs = load_multi30k("test_2016_flickr", folder=folder)
     assert pairs == [("de test_2016_flickr 0, «Straße» a b", "en test_2016_flickr 0, «Straße» a b")]
 
@@ -126,7 +126,7 @@ def test_a_download_is_unpacked_checked_read_and_not_repeated(site, tmp_path):
     }
     assert len(load_multi30k("train", folder=tmp_path / "new")) == 3
     for file in site[0].iterdir():
-        file.unlink()  # asking for one again raises an error
+        file.unlink()  # a second request raises an error
     assert download_multi30k(tmp_path / "new", url=site[1]) == target
 
 

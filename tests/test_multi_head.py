@@ -75,7 +75,7 @@ def test_dropout_drops_some_weights_and_scales_up_the_rest(generator, need_weigh
         mean = torch.stack([layer(*inputs, need_weights=need_weights)[0] for _ in range(400)])
     assert (sums - 1).abs().max() > 0.1
     heads = split_heads(sums, H)
-    assert_equal(heads, heads[..., :1].expand_as(heads))  # it drops weights, and not values
+    assert_equal(heads, heads[..., :1].expand_as(heads))  # it drops weights, not values
     if need_weights:  # without dropout
         assert_equal(weights.sum(dim=-1), torch.ones(B, H, T, dtype=torch.float64))
     # a sum has variance Σ w² ≤ 1, so the mean of 400 · B·T·H of them strays by less than 0.02

@@ -19,7 +19,7 @@ from course_lib.trainer.loop import make_step, start
 from course_lib.training import ADAM, training_step, translation_loss
 from course_lib.transformer import Transformer
 
-UNREADABLE = "meta"  # a device whose tensors have no numbers: what reads one fails there
+UNREADABLE = "meta"  # tensors on this device have no numbers, so reading one raises an error
 WORDS = (Tensor.__repr__, Tensor.__str__, Tensor.__format__)
 
 

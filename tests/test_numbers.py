@@ -68,7 +68,7 @@ def as_taught():
     return model.state_dict()
 
 
-# --- training happens once, as it is taught
+# --- training happens once, as in the chapter
 
 
 def test_the_translator_is_trained_once_as_in_chapter_11_and_then_loaded(made, monkeypatch):
@@ -83,7 +83,7 @@ def test_the_translator_is_trained_once_as_in_chapter_11_and_then_loaded(made, m
         assert_same(translator.model.state_dict(), expected)
         assert translator.config == TINY and translator.tokenizer.decode([5])
         assert not any(part.training for part in translator.model.modules())
-    assert threads == [1, 2, 1, 2]  # one computes, and then as many as before
+    assert threads == [1, 2, 1, 2]  # one for training, and then the same number as before
 
 
 def test_processes_that_need_the_translator_wait_for_the_one_that_trains_it(made):
@@ -133,7 +133,7 @@ def test_runs_are_saved_in_the_checkout_and_never_among_installed_files(folder, 
     assert folder_of(TINY).parent == checkpoints and installed not in checkpoints.parents
 
 
-# --- what a translator starts from
+# --- before training
 
 
 def test_only_training_texts_are_used_for_learning():
@@ -173,7 +173,7 @@ def test_the_loss_on_unseen_numbers_has_no_smoothing():
     assert_close(task.measure(state.pipeline, 1)["val_loss"], plain.item(), rtol=1e-6, atol=0)
 
 
-# --- translating, and counting what is right
+# --- translating, and counting correct translations
 
 
 def test_texts_that_cannot_be_translated_are_rejected(untrained):

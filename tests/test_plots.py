@@ -104,7 +104,7 @@ def test_numbers_can_be_read_on_their_cell(scale):
     ends = torch.tensor([[-1.0 if "limit" in scale else 0.0, 0.05, 0.71, 0.73, 0.95, 1.0]])
     ends = ends[:, [0, 1, 4, 5]] if "limit" in scale else ends
     ax = heatmap(ends, ["q"], [*"abcdef"][: ends.size(1)], numbers=True, **scale)
-    light = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)  # to the eye, in linear RGB
+    light = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)  # brightness, in linear RGB
     for cell, text in zip(colours(ax)[0, :, :3], ax.texts, strict=True):
         ink = torch.tensor(to_rgb(text.get_color()), dtype=torch.float64)
         dim, bright = sorted(float(colour.pow(2.2) @ light) for colour in (cell, ink))
@@ -152,7 +152,7 @@ def test_every_bar_has_its_height_and_name_and_equal_names_stay_separate():
     assert words(ax.get_xticklabels()) == ["ja", "ja"] and ax.get_ylabel() == "probability"
 
 
-# --- all of them
+# --- all plots
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_values_that_do_not_fit_are_named_and_leave_no_figure_open(draw, says):
 
 def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as_text(shown):
     (kept, _), (fig, _) = plt.subplots(), plt.subplots(figsize=(5, 2))
-    alt = "it's <b>bold</b> & “it”\"><script>"  # words are no HTML
+    alt = "it's <b>bold</b> & “it”\"><script>"  # text is not HTML
     show(fig, alt=alt)
     assert plt.get_fignums() == [kept.number], "what is shown is closed, and nothing else"
     ((data, how),) = shown

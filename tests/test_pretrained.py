@@ -88,7 +88,7 @@ def test_older_files_can_also_be_read(copied, kind):
     assert kind != "llama" or loaded.config.rope_base == 500.0
 
 
-# --- what is refused
+# --- errors
 
 SIZES = {
     "gpt2": ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd"),
@@ -129,7 +129,7 @@ UNCOVERED = {
     },
     "marian": {
         "model_type": ["bart"],
-        "scale_embedding": [False, ...],  # absent it means False
+        "scale_embedding": [False, ...],  # a missing field means False
         "share_encoder_decoder_embeddings": [False],
         "tie_word_embeddings": [False],
         "normalize_before": [True],
@@ -180,7 +180,7 @@ WITH_OTHER_WORDS = [
 def test_an_unsupported_value_is_named_with_its_field(copied, kind, field, value, message):
     folder = copied(kind)
     edit_config(folder, **{field: value})
-    (folder / "model.safetensors").unlink()  # no weight has to be read to find that out
+    (folder / "model.safetensors").unlink()  # found without reading any weight
     shown = f"has no field {field}" if value is ... else f"{field}={reprlib.repr(value)}"
     with pytest.raises(ValueError, match=says("config.json", message or shown)):
         LOADERS[kind].from_pretrained(folder)
@@ -215,7 +215,7 @@ def test_a_window_that_is_too_short_is_named_with_the_shortest_supported_one(
 )
 def test_the_error_for_a_missing_output_layer_says_what_to_save(tmp_path, saved, tied):
     theirs = published("llama", tmp_path, tie_word_embeddings=tied)
-    if saved == "AutoModel":  # it loads and saves only this part
+    if saved == "AutoModel":  # AutoModel loads and saves only this part
         theirs.model.save_pretrained(tmp_path)
     else:
         edit_weights(tmp_path, lambda weights: weights.pop("lm_head.weight"))

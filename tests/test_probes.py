@@ -222,7 +222,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_probe_catches_a_planted_change(name, monkeypatch):
-    monkeypatch.setattr(training_probes, "STEPS", 60)  # the right one needs 47
+    monkeypatch.setattr(training_probes, "STEPS", 60)  # the correct model needs 47
     assert seen_by(name, Wrapped(CHANGES[name]))
 
 

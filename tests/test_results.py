@@ -23,7 +23,7 @@ def test_every_result_is_shown_somewhere():
 def test_a_wrong_number_is_found_and_corrected(tmp_path):
     page = tmp_path / "page.md"
     right = update_results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
-    wrong = right.replace(" (", "9 (", 1)  # the first number of the table has a digit more
+    wrong = right.replace(" (", "9 (", 1)  # the first number in the table gets one more digit
     page.write_text(wrong, encoding="utf-8")
     assert update_results.write([page], check=True) == ["page.md"]
     assert page.read_text(encoding="utf-8") == wrong != right

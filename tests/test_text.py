@@ -81,7 +81,7 @@ def test_an_unknown_character_is_named(unknown, first):
         Characters("abc").encode(unknown)
 
 
-# --- which file is on which side
+# --- the split of files
 
 
 def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
@@ -125,7 +125,7 @@ def test_the_library_is_read_file_by_file_in_alphabetical_order(library):
     for place, name in enumerate(NAMES):
         (library / name).write_text(f"# {place}\n~{name}~", encoding="utf-8")
     read = read_library(library)
-    assert read.characters.characters == "".join(sorted(PRINTABLE))  # whatever is in the files
+    assert read.characters.characters == "".join(sorted(PRINTABLE))  # whatever the files contain
     for side, files in zip((read.train, read.val), library_files(library), strict=True):
         assert side.dtype == torch.long and side.dim() == 1
         contents = [f"# {NAMES.index(name)}\n~{name}~" for name in names(files)]

@@ -67,7 +67,7 @@ def test_a_record_is_readable_and_contains_no_nan(tmp_path):
     for loss in (2.5, 1.5):
         add_entry(path, {"loss": loss, "text": "zwölf\n"}, itemgetter("loss"))
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert [lines[0], lines[-1], len(lines)] == ["[", "]", 4]  # a line for each: diffs are short
+    assert [lines[0], lines[-1], len(lines)] == ["[", "]", 4]  # one line per entry for short diffs
     assert "zwölf" in lines[1] and '"loss": 1.5' in lines[1]
     with pytest.raises(ValueError, match="JSON"):
         add_entry(path, {"loss": math.nan}, itemgetter("loss"))
@@ -79,7 +79,7 @@ def test_several_processes_stop_after_two_signals_and_one_prints_a_message(
     rank, monkeypatch, tmp_path, capsys
 ):
     def learn(*words, stop, **options):
-        for number in SIGNALS:  # as by a terminal and by torchrun
+        for number in SIGNALS:  # like a terminal and like torchrun
             signal.raise_signal(number)
         assert stop()
         return False

@@ -113,7 +113,7 @@ RATES = {
         9: 3 / 12,
         16: 3 / 16,  # (18 + 1 - 16) / 3 = 1: not yet
         17: 3 / (4 * 17**0.5) * 2 / 3,
-        18: 3 / (4 * 18**0.5) / 3,  # one more step, and it would be 0
+        18: 3 / (4 * 18**0.5) / 3,  # after one more step, it would be 0
     },
     partial(COSINE, steps=10): {1: 0.8 / 3, 2: 1.6 / 3, 3: 0.8},
 }
@@ -216,7 +216,7 @@ def test_a_step_follows_the_gradient_of_the_sum_of_its_losses(generator, count, 
 
     losses = squares(layer, inputs)
     total = training_step(layer, optimizer, losses, 0.1, clip_norm=clip_norm)
-    assert_equal(total, expected.detach())  # of the weights before the step
+    assert_equal(total, expected.detach())  # with the weights before the step
     assert not total.requires_grad
     for new, old in zip(layer.parameters(), before.parameters(), strict=True):
         assert_equal(new.detach(), old.detach() - 0.1 * old.grad)

@@ -20,7 +20,7 @@ WRITER = TextGeneratorConfig(
     batch_size=3, steps=11, warmup_steps=3, peak_rate=1e-2, last_rate=1e-3, val_every=4,
     val_windows=7,
 )  # fmt: skip
-TASKS = {  # words, when it is measured, a rate beyond all reason, a size that no model has
+TASKS = {  # words, when it is measured, an unreasonable rate, an impossible size
     "numbers": SimpleNamespace(
         task_class=Numbers, config=NUMBERS, words=[], measured=[4, 8], wild=dict(rate_scale=1e30),
         impossible="num_heads=5", name="numbers-course-de-seed0", use=["translate", "one"],

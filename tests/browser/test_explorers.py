@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
 SLOW = 50  # ms from a pointer event to a changed picture
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
-MAX_DIFFERENCE = 4.0  # mean of two stills, of 255: fonts differ between computers
+MAX_DIFFERENCE = 4.0  # mean over all pixels, of 255, because fonts differ between computers
 
 
 def chances(draw: random.Random) -> dict[str, dict[str, float]]:
@@ -245,7 +245,7 @@ def test_a_finger_that_scrolls_the_page_does_not_click(page: Page, explorer: typ
     for handle in page.locator(".explorer .handle.scrolls").all():
         handle.scroll_into_view_if_needed()
         before = page.locator(".explorer").inner_html()
-        for step in [(0, -15), (6, 0)]:  # to the side, too
+        for step in [(0, -15), (6, 0)]:  # also sideways
             box = handle.bounding_box()
             swipe(page, box["x"] + 59, box["y"] + box["height"] / 2, step)  # 59: a head's switch
             assert page.locator(".explorer").inner_html() == before

@@ -20,7 +20,7 @@ from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.viz.heads_explorer import HeadsExplorer, number_words, read_through
 
 NUMBERS = 200
-TOLERANCE = 1e-2  # of logits and weights, of a model with 16-bit weights
+TOLERANCE = 1e-2  # for the logits and weights of a model with 16-bit weights
 SLOW = 100  # ms for a translation
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 TRANSLATE = """async ([file, samples]) => {
@@ -40,7 +40,7 @@ CHANGES = """async ([written, right]) => {
     const [start, end] = commonEnds(written, right);
     return [written, right].map((text) => text.slice(start, text.length - end));
 }"""
-# how long it takes from a key to the frame that shows the translation with another head off or on
+# the time from a key press to the frame with the new translation
 PRESS = """async (handle) => {
     const times = [];
     for (let n = 0; n < 20; n++) {
@@ -130,7 +130,7 @@ def test_the_browser_rejects_what_python_rejects_with_a_short_sentence(page: Pag
 
 def test_a_change_is_between_the_common_prefix_and_the_common_suffix(page: Page):
     right = "dreihundertfünf"
-    changes = {  # of each word, the letters that are not right and those that they should be
+    changes = {  # for each word, the wrong letters and the right ones
         "achthundertfünf": ["acht", "drei"],
         "dreihundert": ["", "fünf"],
         "hundertfünf": ["", "drei"],
@@ -203,7 +203,7 @@ def test_keys_choose_a_head_and_switch_it(page: Page):
         page.keyboard.press(key)
         expect(said).to_contain_text(f"head 1, cross-attention, layer 0, which is {now}")
     for _ in range(8):
-        page.keyboard.press("ArrowUp")  # beyond the first row nothing happens
+        page.keyboard.press("ArrowUp")  # above the first row, nothing happens
     expect(said).to_contain_text("head 1, encoder self-attention, layer 0, which is on")
 
 

@@ -24,7 +24,7 @@ def jumps_while_scrolling_up(page: Page, step: int = 200) -> list[float]:
     Returns:
         For every turn, the distance in pixels between a visible cell and its expected place.
     """
-    for _ in range(2):  # the notebook may grow while its end comes into view
+    for _ in range(2):  # the notebook can grow when its end becomes visible
         page.evaluate(LAST_CELL)
         page.wait_for_timeout(500)
     page.mouse.move(800, 500)

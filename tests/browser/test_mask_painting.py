@@ -54,7 +54,7 @@ def test_the_first_cell_decides_whether_a_drag_opens_or_blocks_every_cell(page):
     drag(page, (1, 2), (1, 5))  # a fast drag over a blocked cell, two more, and the last
     assert rows(page) == [before[0], "✓✓!!!!", *before[2:]]
     drag(page, (1, 5), (1, 2))
-    drag(page, (0, 1), (0, 0))  # to a cell that is open and stays so
+    drag(page, (0, 1), (0, 0))  # to a cell that is open and stays open
     assert rows(page) == ["✓!····", *before[1:]]
     drag(page, (0, 0), (3, 3))  # from an open cell, over open and blocked ones
     assert rows(page) == ["·!····", "✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··"]

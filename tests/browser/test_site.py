@@ -35,7 +35,7 @@ EXPLORED = [
 ]
 EDITIONS = ["to_fill_in", "worked"]
 DECK = "slides/01_attention.html"
-# the formulas are set, and every slide shows all that it holds
+# the formulas are typeset, and every slide shows its whole content
 FAULTY_SLIDES = """async () => {
     await MathJax.startup.promise;
     return Reveal.getSlides().filter((slide, index) => {
@@ -101,7 +101,7 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     page.wait_for_function("() => [...document.images].every(image => image.complete)")
     assert page.evaluate("[...document.images].every(i => i.naturalWidth && i.alt.length > 3)")
     if page.locator(".math").count():
-        page.wait_for_selector("mjx-container", state="attached")  # it may be folded away
+        page.wait_for_selector("mjx-container", state="attached")  # it may be folded
     assert not errors
     assert page.evaluate(CODE_FITS)
     page.set_viewport_size({"width": 390, "height": 800})
@@ -186,7 +186,7 @@ def test_the_downloads_of_a_chapter_match_their_names(site):
         assert worked.read_bytes() == path.read_bytes()
         cells = json.loads(fill.read_text(encoding="utf-8"))["cells"]
         assert not any(cell.get("outputs") for cell in cells)
-        assert "from my_lib" not in str(cells)  # a chapter that is opened alone has no my_lib
+        assert "from my_lib" not in str(cells)  # a single downloaded chapter has no my_lib
     assert "raise NotImplementedError" in (SITE / "downloads" / EDITIONS[0] / CHAPTER).read_text()
 
 

@@ -54,7 +54,7 @@ def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: La
     for _ in "as it is", "after the cell has run again":
         lab.expect_output(asked, "Your guess: yes, <b>twice</b>")
         lab.expect_output(asked, "times as large")
-        expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is set
+        expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is typeset
         lab.run_cell(asked)
     lab.cell(asked).get_by_role("button", name="Guess again").press("Enter")
     expect(box).to_be_focused()

@@ -59,7 +59,7 @@ def test_logits_and_gradients_agree_with_the_cpu(dtype, compiled):
     here = loss_and_gradients(model, src, tgt, dtype)
     assert_close(here[0].cpu(), there[0], rtol=0, atol=PRECISIONS[dtype])
     for name, gradient in here[1].items():
-        if name.endswith("w_k.bias"):  # its gradient is 0 by mathematics
+        if name.endswith("w_k.bias"):  # its gradient is mathematically 0
             continue
         expected = there[1][name.removeprefix("_orig_mod.")]
         far = (gradient.cpu() - expected).norm() / (expected.norm() + 1e-4)

@@ -50,7 +50,7 @@ def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
     sys.path.insert(0, folder)
     learner_export.examine_apart = lambda package, asked, limit, texts: {
         name: Report(name, True) for names in asked.values() for name in names
-    }  # a process of its own is another test's
+    }  # another test covers the separate process
     shell, outputs = InteractiveShell.instance(), []
     for source in sources:
         with redirect_stdout(io.StringIO()) as shown, redirect_stderr(io.StringIO()):

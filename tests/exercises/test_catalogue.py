@@ -23,7 +23,7 @@ def test_a_prediction_is_judged_by_its_error_and_the_true_number_stays_hidden(ta
     truth = task.truth()
     truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
     state = torch.get_rng_state()
-    assert judge_prediction(task, truth).passed  # a chapter's own answer is worked out by hand
+    assert judge_prediction(task, truth).passed  # a chapter's own answer is computed by hand
     assert torch.equal(state, torch.get_rng_state())
     far = (2 * torch.as_tensor(truth) + 1).tolist()
     report = judge_prediction(task, far)

@@ -310,7 +310,7 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
     for place in (one.parent, one):
         monkeypatch.chdir(place)
         assert learners(place) == learners(Path(".")) == {"ada": one}
-    hand_in(one.parent / "kept-1", masks="")  # an older one of the same learner
+    hand_in(one.parent / "kept-1", masks="")  # an older package of the same learner
     cy = tmp_path / "class" / "my_library"
     deep = [hand_in(cy / name, masks="") for name in ("first", "second")]
     packages = {"ada": one, "my_library/first": deep[0], "my_library/second": deep[1]}

@@ -27,7 +27,7 @@ def altered(name, *edits, **beside):
     return define(text, task.module, name, f"<{name}, altered>", beside)
 
 
-# --- mistakes that stand in no bank
+# --- mistakes that are not in the bank
 
 
 @pytest.mark.parametrize("name", exercises())
@@ -106,7 +106,7 @@ def test_missing_names_and_unknown_names_are_shown_together():
 
 
 def test_both_of_two_mistakes_are_mentioned():
-    def triangle_of_words(length, device=None):  # transposed, and blind for a single word
+    def triangle_of_words(length, device=None):  # transposed, and wrong for a single word
         return torch.ones(length, length).bool().triu() & (length > 1)
 
     report = examine("causal_mask", triangle_of_words)
@@ -135,7 +135,7 @@ def test_a_check_prints_an_answers_output_once_and_hides_its_warnings(capsys):
     assert capsys.readouterr().out == "here\n"
 
 
-# --- right names
+# --- correct names
 
 
 def test_nan_is_a_separate_symptom_from_zero():

@@ -131,7 +131,7 @@ def test_learn_completes_a_workbook_after_an_interruption(opened, capsys, monkey
     assert cli.main(["workbook", str(BOOK), "--no-solutions"]) == 130
     monkeypatch.setattr(os, "replace", really)
     run(capsys, "learn", BOOK)
-    hints_only = moment >= 2  # the README, the second file, says so
+    hints_only = moment >= 2  # recorded in the README, which is the second file
     expected = workbook.workbook_files(solutions=not hints_only)
     assert {name: (BOOK / name).read_bytes() for name in expected} == expected
 

@@ -208,7 +208,7 @@ def test_two_exercises_in_one_cell_are_both_exported(library):
     assert "# again" in text
 
 
-# --- export: the file is tried
+# --- export: the file is tested
 
 
 def test_a_name_that_the_file_lacks_is_reported_and_the_other_cells_are_exported(library):
@@ -278,7 +278,7 @@ def test_a_reset_exercise_uses_the_courses_definition_even_in_a_fresh_kernel(lib
     assert "causal_mask is the course's again" in repr(result).splitlines()
     export(library, Notebook(cell(CAUSAL)))
     (library / "multi_head.py").write_text(module_text("multi_head", {"split_heads": HEADS}))
-    Notebook()  # nothing was tried since
+    Notebook()  # no attempt since then
     result = export_mine(without=["causal_mask", "split_heads"])
     assert result.file == "my_lib/masks.py, my_lib/multi_head.py"
     assert list(masks()) == ["padding_mask"]
@@ -351,13 +351,13 @@ def test_an_answer_that_passes_only_the_core_works_in_the_model(library, capsys)
     layer = encoder.EncoderLayer(4, 2, 8)
     assert layer(torch.randn(1, 3, 4)).shape == (1, 3, 4)
     assert hasattr(layer.self_attn, "linears"), "the learner's"
-    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # none of the course's
+    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # the course's layer
 
 
 def test_the_next_import_reads_the_new_file(library, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     before = importlib.import_module("my_lib.masks")
-    for number in (7, 8):  # files of one size, and of one second: compiled ones look up to date
+    for number in (7, 8):  # same size and same second, so the compiled file looks up to date
         export(library, Notebook(cell(CAUSAL.replace("rows", f"r_{number}"))))
         os.utime(library / "masks.py", (10**9, 10**9))
         again = importlib.import_module("my_lib.masks")
@@ -374,7 +374,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file(library, monkeypatch):
     assert (library / "masks.py").read_text() == before
 
 
-# --- what is said
+# --- messages
 
 
 def test_a_message_says_that_no_file_is_written_without_a_folder_or_an_attempt(tmp_path, library):
@@ -384,7 +384,7 @@ def test_a_message_says_that_no_file_is_written_without_a_folder_or_an_attempt(t
     assert repr(result).startswith("Nothing was written: ") and not (tmp_path / "b").exists()
 
 
-# --- a real kernel, and a process of its own
+# --- a real kernel, and a separate process
 
 
 def test_cells_are_read_from_a_real_kernel_while_it_runs(library):

@@ -34,7 +34,7 @@ def kept(library: Path) -> dict:
     return json.loads((library / "progress.json").read_text())
 
 
-# --- what is kept
+# --- what is saved
 
 
 def test_progress_keeps_the_last_state_and_every_correct_answer(library):
@@ -43,7 +43,7 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     assert note(WRONG) is WRONG
     note(STUB)
     assert kept(library) == {"causal_mask": {"state": "not yet", "mistake": "transposed"}}
-    note(Report("a_task_of_tomorrow", True))  # of another edition
+    note(Report("a_task_of_tomorrow", True))  # from another edition
     for report in (RIGHT, WRONG, STUB):
         note(report)
         assert kept(library)["causal_mask"] == {"state": "correct", "mistake": None}

@@ -93,7 +93,7 @@ def test_a_method_that_a_subclass_replaces_is_called():
 
 def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
     attend, _ = built(serve(MultiHeadedAttention, MultiHeadAttention), MultiHeadAttention, 8, 2)
-    attend(X, X, X)  # it keeps its weights, with their graph
+    attend(X, X, X)  # it stores its weights with their graph
     attend.tie.answer.register_buffer("own", torch.ones(2))
     copied = deepcopy(attend).double()
     assert copied.own.dtype == torch.float64
@@ -153,7 +153,7 @@ def test_an_option_that_an_answer_ignores_runs_the_courses_definition(capsys):
     assert served(8, 2, d_k=3).w_q.out_features == 6
     assert "With d_k the course's own" in capsys.readouterr().out
     block = serve(nanogpt.Block, EncoderLayer, examine("EncoderLayer", nanogpt.Block).missed)
-    layer = block(8, 2, 16, activation_dropout=1.0)  # its config holds what it never reads
+    layer = block(8, 2, 16, activation_dropout=1.0)  # its config has a field that it ignores
     x = layer.add_norm1(X, lambda y: layer.self_attn(y, y, y)[0])
     assert_close(
         layer(X), layer.add_norm2(x, lambda y: layer.feed_forward.linear2.bias.expand_as(y))

@@ -114,7 +114,7 @@ BODY = """
 def test_a_stub_keeps_everything_but_the_bodies(text, margin):
     source = text.replace("BODY", indent(BODY, margin))
     assert stubs.stub(source, ["f"]) == text.replace("BODY", f"{margin}    {stubs.STUB}")
-    assert stubs.stub(source, ["g"]) == source  # not chosen, not touched
+    assert stubs.stub(source, ["g"]) == source  # not chosen, so not changed
 
 
 def test_single_methods_of_a_class_can_become_stubs():
@@ -157,7 +157,7 @@ def test_imports_of_the_library_become_imports_of_my_lib():
         7: "    from my_lib.attention import late_course_lib",
     }
     for line in ("import course_lib.masks", "from course_lib import masks as m"):
-        with pytest.raises(ValueError, match=line):  # it would stay with the course
+        with pytest.raises(ValueError, match=line):  # it would remain in the course's edition
             stubs.from_package(line, ["masks"], "my_lib")
 
 
@@ -352,7 +352,7 @@ def test_the_command_says_which_files_it_kept_and_how_to_restore_them(course, ca
     assert mine.read_text() == "mine"
 
 
-# --- what somebody wrote there before
+# --- files that were there before
 
 
 WRITTEN = {"page.ipynb": b"page", "my_lib/masks.py": b"stub"}
@@ -362,7 +362,7 @@ WRITTEN = {"page.ipynb": b"page", "my_lib/masks.py": b"stub"}
 def folder(tmp_path):
     """Return a filled folder in which one file has changed since."""
     folder = tmp_path / "a"
-    folder.mkdir()  # an empty one will do
+    folder.mkdir()  # an empty folder is accepted
     assert fill(folder, WRITTEN) == []
     (folder / "my_lib" / "masks.py").write_text("mine 1")
     return folder
@@ -406,10 +406,10 @@ def test_an_interruption_at_any_moment_loses_no_file(tmp_path, monkeypatch):
         finally:
             monkeypatch.undo()
         assert set(mine.values()) <= set(files_in(folder).values())
-        fill(folder, {name: b"third" for name in names}, force=True)  # and it can be done again
+        fill(folder, {name: b"third" for name in names}, force=True)  # it also works a second time
         assert set(mine.values()) <= set(files_in(folder).values())
         assert {(folder / name).read_text() for name in names} == {"third"}
-    assert moment == 3 + 3  # each file is moved, and written
+    assert moment == 3 + 3  # each file is moved and written
 
 
 # --- the course's own chapters
@@ -484,7 +484,7 @@ def test_no_answer_is_near_its_guess_or_in_the_file(made, worked):
     for place, call in zip(places, calls, strict=True):
         question, answer = (ast.literal_eval(argument) for argument in call.args)
         assert not runs_of_words(answer, 8) & runs_of_words("\n".join(page), 8)
-        near = "\n".join([page[place - 1], *page[place + 1 : place + 4]])  # a screen, or more
+        near = "\n".join([page[place - 1], *page[place + 1 : place + 4]])  # about a screen
         assert not runs_of_words(answer, 4) & runs_of_words(near, 4), question
         numbers = set(re.findall(r"\d+\.\d+|\^\{\d+\}|½|¼|\(\d, \d\)", answer))
         assert not [n for n in numbers if n in near and n not in question], question
@@ -507,7 +507,7 @@ def test_every_exercise_has_one_attempt_and_help_below_it(made, worked):
 def test_the_stub_and_the_shown_solution_make_the_whole_definition(name):
     stub, shown = stubs.stub(ANSWERS[name], [name]), stubs.solution(ANSWERS[name], name)
     new = set(stub.split("\n")) - set(ANSWERS[name].split("\n"))
-    assert {line.strip() for line in new} == {stubs.STUB}  # every other line is as it was
+    assert {line.strip() for line in new} == {stubs.STUB}  # all other lines are unchanged
     tree = ast.parse(ANSWERS[name])
     if isinstance(tree.body[0], ast.ClassDef):
         methods = [node for node in tree.body[0].body if isinstance(node, ast.FunctionDef)]

@@ -27,7 +27,7 @@ from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
 from course_lib.exercises.separate_process import examine_apart
 
 pytestmark = pytest.mark.workbook
-KINDS = [  # chapters that differ in what a learner's work does to the rest of them
+KINDS = [  # chapters that use a learner's work in different ways
     "00_start_here.ipynb",  # a prediction and a test, no definitions
     "06_masks.ipynb",  # plain functions
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
@@ -127,7 +127,7 @@ def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(fil
     if module == "decoding":
         assert "my_lib.transformer" in shown[-1] and "dreihundertfünfundvierzig" in shown[-1]
         (parts,) = [text for text in shown if text.startswith("parts of yours")]
-        assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # which is yet to come
+        assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # not yet written
 
 
 def test_another_process_grades_a_solved_library_as_correct(solved):

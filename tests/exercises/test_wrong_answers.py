@@ -74,7 +74,7 @@ def test_the_answers_are_correct_before_a_mistake_is_planted(name):
 
 
 WEIGHTS = "dropout(p_attn)"
-DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has every axis
+DROPPED = {  # the mistake, and the stage that must fail; AddNorm has every axis
     "scaled_dot_product_attention": (
         ("dropout", "F.dropout(p_attn, dropout_p)",
          "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
@@ -159,9 +159,9 @@ UNNAMED = {
     ),
     "random_windows": (
         ("start", "(batch_size,))", "(1,)) + torch.arange(batch_size) * block_size\n"
-         "    ix = ix % (len(data) - block_size)"),  # then one window after another
+         "    ix = ix % (len(data) - block_size)"),  # then windows come one after another
         ("start", "(batch_size,))", "(1,)) + torch.arange(batch_size)\n"
-         "    ix = ix % (len(data) - block_size)"),  # then one token further on each time
+         "    ix = ix % (len(data) - block_size)"),  # then each window starts one token later
         ("start", "(batch_size,))", "(batch_size,)).sort()[0]"),
     ),
     "training_step": (

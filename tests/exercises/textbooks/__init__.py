@@ -50,7 +50,7 @@ def _cell(name: str, answer: Any) -> str:
         f"from {source} import {part}"
         for source, given in re.findall(r"^from (course_lib\.\w+) import (.*)", text, re.M)
         for part in sorted(used.intersection(given.split(", ")))
-        if source != f"course_lib.{exercise(name).module}"  # those are in the notebook
+        if source != f"course_lib.{exercise(name).module}"  # these are in the notebook
     ]
     imports = stubs.from_package("\n".join(imports), MODULES, LIBRARY)
     return re.sub(rf"\b{answer.__name__}\b", name, "\n\n\n".join([imports, *parts]))
