@@ -39,7 +39,7 @@ def test_attention_maps_leave_no_trace_even_after_an_error(generator):
     model, ids = build(), padded_ids(generator)
     model.attention_maps(*ids)
     assert hooks_left(model) == 0
-    too_long = random_ids(generator, TGT_VOCAB, B, MAX_LEN + 1)  # an error after the encoder has run
+    too_long = random_ids(generator, TGT_VOCAB, B, MAX_LEN + 1)  # an error after the encoder ran
     with pytest.raises(ValueError, match=says("target", MAX_LEN + 1)):
         model.attention_maps(ids[0], too_long)
     assert hooks_left(model) == 0
