@@ -46,7 +46,7 @@ def decode_without_cache(model: TorchModel, src: Tensor, length: int, scored: sl
 
 
 def bench_decoding() -> Iterator[Row]:
-    """Measure how many times as fast our model decodes; the times include encoding."""
+    """Measure the speed of our decoding relative to torch's; the times include encoding."""
     ours = endless_model()
     torch_model = TorchModel(ours).eval()
     src = torch.randint(3, VOCAB, (SENTENCES, SOURCE), generator=torch.Generator().manual_seed(0))

@@ -35,7 +35,7 @@ def save_and_load(model: transformers.PreTrainedModel, load: Callable) -> tuple:
 
 
 def translators() -> tuple:
-    """Build a Marian model and ours with the same random weights, which never predict eos."""
+    """Build a Marian model and ours with the same random weights; neither predicts eos."""
     torch.manual_seed(0)
     config = transformers.MarianConfig(
         vocab_size=VOCAB, d_model=D_MODEL, max_position_embeddings=512, scale_embedding=True,
@@ -104,7 +104,7 @@ TASKS: dict[str, Callable[[int], Decoders]] = {  # by the name of the row
 
 
 def bench_generate() -> Iterator[Row]:
-    """Measure how many times as fast as the library our models decode."""
+    """Measure the speed of our decoding relative to the library's."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for name, prepare in TASKS.items():

@@ -1,4 +1,4 @@
-"""Compare the GPT's training step to ``torch.nn``, and its sampling with and without KV cache."""
+"""Compare the GPT's training step to ``torch.nn``, and sampling with and without a KV cache."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -76,14 +76,14 @@ def compared(
     *,
     amount: float = 1,
 ) -> Row:
-    """Return a row with an action's seconds and how many times as fast as the baseline it is.
+    """Return a row with an action's seconds, and its speed relative to the baseline.
 
     Args:
         table: The table that the row belongs to.
         name: The name of the action.
         seconds: The seconds of the action in every round.
         baseline: The seconds of the baseline in the same rounds.
-        amount: How many times as much work as the baseline the action does in one run.
+        amount: The work of the action in one run, relative to the baseline's.
     """
     ratios = [amount * other / own for own, other in zip(seconds, baseline, strict=True)]
     return {
@@ -121,14 +121,14 @@ def can_compile() -> bool:
 def require_close_losses(ours: float, other: float) -> None:
     """Raise RuntimeError if two models that should be the same differ in their loss."""
     if not abs(ours - other) <= CLOSE_LOSSES:
-        raise RuntimeError(f"the losses {ours} and {other} differ, so this is not the same model")
+        raise RuntimeError(f"the losses {ours} and {other} differ, so the models are not the same")
 
 
 def require_same_tokens(ours: Tensor, other: Tensor, *, same: float = SAME_TOKENS) -> None:
     """Raise RuntimeError if too few tokens agree, or if one side generated more tokens."""
     agreement = (ours == other).float().mean().item() if ours.shape == other.shape else 0.0
     if agreement < same:
-        raise RuntimeError(f"{agreement:.0%} of the tokens agree, so this is not the same model")
+        raise RuntimeError(f"{agreement:.0%} of the tokens agree, so the models are not the same")
 
 
 def saved_mib(model: nn.Module, forward: Callable[[], Tensor]) -> float:

@@ -57,7 +57,7 @@ def scores(model: GPT) -> dict[str, float]:
 
 
 def base(seed: int) -> Entry:
-    """Measure how often the base model gives the correct answer to a sum and to a question."""
+    """Measure how often the base model continues a sum correctly, after "is" and after "?"."""
     c, model = chapter(), start(seed, "base")
     first = c["tokenizer"].eos_id
     continued = {}

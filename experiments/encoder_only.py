@@ -220,7 +220,7 @@ def one_hot(ids: Tensor, mask: Tensor) -> Tensor:
 
 
 def tell_languages(name: str, seed: int) -> Entry:
-    """Learn to classify languages from a few labeled words; return the accuracy for each number."""
+    """Learn languages from a few labeled words; return the accuracy for each number of labels."""
     return {"accuracy": [language_accuracy(name, seed, count) for count in LABELS]}
 
 

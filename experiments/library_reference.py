@@ -1,7 +1,7 @@
 """Compare SmolLM2-135M-Instruct in the course's classes with the ``transformers`` library.
 
-For each of ten prompts, the record has the library's tokens, whether ours are the same, and how far
-the logits differ. For the first prompt, it also has the library's residual stream in every layer.
+For each of ten prompts, the record has the library's tokens, whether ours agree, and how much the
+logits differ. For the first prompt, it also has the library's residual stream after every layer.
 """
 
 from functools import cache

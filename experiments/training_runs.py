@@ -1,4 +1,4 @@
-"""Train every run that the record of an experiment lacks."""
+"""Train the runs that are missing from the record of an experiment."""
 
 import argparse
 import platform
@@ -25,7 +25,7 @@ def main(
     train_one: Callable[[Entry], Entry],
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Train the runs that the record lacks, and write each one as soon as it is done.
+    """Train the runs that are missing, and record each one as soon as it is done.
 
     ``runs`` identifies each run, and ``train_one`` returns the measurements to record. If the
     experiment has changed, entries that no longer match a run are removed.

@@ -96,7 +96,7 @@ def test_a_model_is_usable_without_a_notebook():
             assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY, path
 
 
-def test_no_file_imports_star_or_the_tests_and_notebooks():
+def test_no_file_uses_star_imports_or_imports_tests_and_notebooks():
     for path in FILES:
         assert "import *" not in SOURCES[path], path
         roots = {name.split(".")[0] for name in imports(path)}

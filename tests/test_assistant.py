@@ -88,7 +88,7 @@ def test_the_log_probs_of_a_text_are_the_log_probs_of_its_next_tokens(draw):
             assert found[row, t].item() == pytest.approx(wanted, abs=1e-12)
 
 
-def test_answers_count_up_to_their_end_token_in_every_turn():
+def test_only_tokens_up_to_the_end_of_an_answer_count_in_every_turn():
     chat = TOKENS.chat([1, 2], [3, 4]) + TOKENS.chat([5], [1]) + [PAD]
     assert chat == [6, 1, 2, 7, 3, 4, 8, 6, 5, 7, 1, 8, 0]
     counted = answer_mask(torch.tensor([chat]), TOKENS)[0]

@@ -104,7 +104,7 @@ def test_the_first_code_cell_prints_only_if_the_course_is_missing(monkeypatch, c
 
 
 @chapter
-def test_the_file_is_small_and_a_chapter_asks_for_few_guesses(path):
+def test_a_chapters_file_is_small_and_has_few_guesses(path):
     assert path.stat().st_size <= MEGABYTE
     asked = sum(cell.source.count("**Guess") for cell in cells(path, "markdown"))
     called = sum(len(re.findall(r"\bguess\(", cell.source)) for cell in cells(path, "code"))

@@ -101,7 +101,7 @@ def test_the_newest_complete_checkpoint_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "edited"])
-def test_changed_bytes_are_noticed(harm, kept):
+def test_changed_bytes_are_detected(harm, kept):
     path = file_of(kept)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1  # safetensors does not notice

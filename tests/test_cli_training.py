@@ -224,7 +224,7 @@ def test_a_checkpoint_of_another_kind_is_explained(task):
         assert contents(task.folder) == before
 
 
-def test_the_options_reach_the_training(tmp_path, monkeypatch):
+def test_the_options_reach_the_training_run(tmp_path, monkeypatch):
     asked = {}
 
     def begin(task, config, checkpoint, **where):
@@ -268,7 +268,7 @@ def test_number_words_use_one_thread_and_each_language_has_its_own_folder(
         assert options.threads == threads
 
 
-def test_bfloat16_is_chosen_by_measuring_and_kept_by_resume(course, monkeypatch, tmp_path):
+def test_bfloat16_is_chosen_by_measurement_and_kept_on_resume(course, monkeypatch, tmp_path):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", "--minutes", "0"]

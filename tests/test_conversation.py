@@ -129,7 +129,7 @@ def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
     ("text", "notes"),
     [("long text", ["cut off at 4 tokens; --tokens N allows more"]), (f"sho{END}", [])],
 )
-def test_an_answer_that_is_cut_says_so(folder, monkeypatch, capsys, text, notes):
+def test_a_truncated_answer_says_so(folder, monkeypatch, capsys, text, notes):
     monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, text))
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\n"))
     assert cli.main(["chat", "--weights", str(folder), "--tokens", "4"]) == 0

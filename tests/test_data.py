@@ -69,7 +69,7 @@ def test_numbers_are_spelled_correctly(number, en, de, fr, zh):
 
 
 @pytest.mark.parametrize("language", ["en", *LANGUAGES])
-def test_different_numbers_have_different_words_of_visible_letters(language):
+def test_different_numbers_have_different_words_with_only_visible_letters(language):
     numbers = [*range(300), *draw_numbers("test", 100)]
     words = {spell(number, language) for number in numbers}
     assert len(words) == len(set(numbers))

@@ -242,7 +242,7 @@ def test_impossible_sampling_options_are_explained(name, value, generator):
 
 
 @pytest.mark.parametrize("how", [dict(temperature=2.0, top_k=5), dict(top_p=0.9)], ids=str)
-def test_sampled_sentences_end_and_padding_of_the_source_changes_nothing(how, generator):
+def test_sampled_sentences_end_and_source_padding_has_no_effect(how, generator):
     model = some_model(generator)
     src = pad_rows([random_ids(generator, SRC_VOCAB, n).tolist() for n in (3, 1, 4)], PAD)
     wide = torch.cat([src, torch.full((3, 2), PAD)], dim=1)

@@ -313,7 +313,7 @@ def test_a_model_that_fills_gaps_reads_and_learns_as_its_name_says(name, text):
 
 
 @pytest.mark.parametrize("name", encoder_only.WINDOWS)
-def test_a_window_shows_the_characters_of_its_name(name, text, monkeypatch):
+def test_a_window_shows_as_many_characters_as_its_name_says(name, text, monkeypatch):
     windows = []
     monkeypatch.setattr(encoder_only.GapFiller, "forward", noting(windows))
     encoder_only.fill_windows(name, 0)

@@ -320,5 +320,5 @@ NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\0", "-" 
     [*((snippet, 1.0) for snippet in PROGRAMS), *((snippet, 0.0) for snippet in NO_PROGRAMS)],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_single_text_is_a_program_or_not(snippet, rate):
+def test_the_parse_rate_of_one_text_is_1_or_0(snippet, rate):
     assert parse_rate([snippet]) == rate  # parsed, not run

@@ -355,7 +355,7 @@ def test_ids_outside_the_embedding_are_named(reader, odd):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_the_largest_id_32_bits_and_max_len_tokens_are_fine(reader):
+def test_the_largest_id_32_bits_and_max_len_tokens_are_accepted(reader):
     read, _ = READERS[reader]
     ids = torch.full((B, MAX_LEN), TGT_VOCAB - 1)
     assert_same(read(ids.int()), read(ids))
@@ -369,7 +369,7 @@ def test_each_side_has_its_own_vocabulary(transformer):
     assert transformer(torch.full((B, S), SRC_VOCAB - 1), SRC).isfinite().all()
 
 
-def test_a_target_a_memory_and_a_source_belong_together(transformer, generator):
+def test_a_target_a_memory_and_a_source_must_match(transformer, generator):
     src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
     memory = transformer.encode(src)
     check_same_batch(tgt, memory, src)

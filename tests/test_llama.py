@@ -137,7 +137,7 @@ def test_a_missing_field_means_the_same_as_in_the_library(tmp_path, kind, sizes)
 
 
 @pytest.mark.parametrize("section", ["rope_scaling", "rope_parameters"])
-def test_older_files_name_the_rope_type_type(tmp_path, section):
+def test_older_files_store_the_rope_type_as_type(tmp_path, section):
     published("llama", tmp_path)
     expected = llama.from_pretrained(tmp_path)[0].angles / 3
     edit_config(tmp_path, **{"rope_parameters": ..., section: dict(type="linear", factor=3.0)})

@@ -108,7 +108,7 @@ def test_an_id_outside_the_vocabulary_has_no_text(spoken):
         tokenizer.decode([2, -1, tokenizer.bos_id + 1])
 
 
-def test_texts_become_the_librarys_ids_and_texts_again(spoken):
+def test_texts_become_the_librarys_ids_and_are_decoded_again(spoken):
     folder, numbers = spoken
     ours = marian.MarianTokenizer(folder)
     theirs = transformers.MarianTokenizer.from_pretrained(folder)

@@ -250,7 +250,7 @@ LARGEST = 3 * 2**18
         ("marian", dict(vocab_size=LARGEST, decoder_vocab_size=LARGEST, d_model=LARGEST)),
     ],
 )
-def test_a_configuration_that_exceeds_the_memory_is_compared_first(copied, kind, sizes):
+def test_a_configuration_that_exceeds_the_memory_is_checked_first(copied, kind, sizes):
     folder = copied(kind)
     edit_config(folder, **sizes)
     with pytest.raises(ValueError, match="this model needs|these weights do not fit"):

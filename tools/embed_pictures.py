@@ -1,4 +1,4 @@
-"""Embed the drawings in the chapters, so that every chapter shows its pictures wherever it is.
+"""Embed the drawings in the chapters, so that a chapter shows its pictures wherever it is opened.
 
 A cell refers to a picture by name, as in ``![alt text][01_attention.svg]``, and its last lines
 define the names: ``[01_attention.svg]: data:image/png;base64,…``. We chose this form because Google

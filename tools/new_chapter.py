@@ -85,6 +85,6 @@ if __name__ == "__main__":
         parser.error(wrong)
     before = [path.name for path in chapters() if path.name < name][-1]
     print("wrote:", *write(name), sep="\n")
-    print("Edit them, and replace everything that begins with TODO. Move the paragraph that begins")
-    print(f"with *This is the last chapter* here from the recap of {before}. In its place, write")
-    print("**Next:** and a question, with a link to the new chapter. Then run: make sync")
+    print("Edit them, and replace everything that begins with TODO. Then move the paragraph that")
+    print(f"begins with *This is the last chapter* from the recap of {before} to the new chapter. In")
+    print("its place, write **Next:** and a question with a link to the new chapter. Run: make sync")

@@ -219,7 +219,7 @@ def test_on_a_phone_the_sentences_stay_in_view_next_to_picture_and_controls(
 
 
 @every_explorer
-def test_no_slider_key_moves_the_page(page: Page, explorer: type[Explorer]):
+def test_slider_keys_do_not_scroll_the_page(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
     for handle in page.locator(".explorer .handle").all():
         handle.focus()

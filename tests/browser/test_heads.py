@@ -120,7 +120,7 @@ def test_the_browser_accepts_the_numbers_that_python_accepts(page: Page):
         assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
 
 
-def test_the_browser_rejects_what_python_rejects_with_a_short_sentence(page: Page):
+def test_the_browser_rejects_the_same_texts_as_python_with_a_short_sentence(page: Page):
     for text in ("", "1000000", "9" * 5000, "-3", "٣", "3 hundred", "forty-five"):
         with pytest.raises(ValueError):
             number_words(text)
@@ -157,7 +157,7 @@ def grid(page: Page | Locator) -> Locator:
     return page.get_by_role("slider", name="heads")
 
 
-def test_without_its_last_cross_attention_a_number_comes_out_wrong_and_red(page: Page):
+def test_without_the_last_cross_attention_a_number_is_wrong_and_red(page: Page):
     said, text = page.locator(".said"), page.locator(".explorer svg").first
     red = text.locator(".future")
     assert red.count() == 0

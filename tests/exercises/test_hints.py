@@ -105,7 +105,7 @@ def test_missing_names_and_unknown_names_are_shown_together():
     assert "missing: w_" in detail and "not expected: W_qkv.weight" in detail
 
 
-def test_both_of_two_mistakes_are_mentioned():
+def test_two_mistakes_are_both_mentioned():
     def triangle_of_words(length, device=None):  # transposed, and wrong for a single word
         return torch.ones(length, length).bool().triu() & (length > 1)
 
