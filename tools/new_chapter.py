@@ -86,5 +86,5 @@ if __name__ == "__main__":
     before = [path.name for path in chapters() if path.name < name][-1]
     print("wrote:", *write(name), sep="\n")
     print("Edit them, and replace everything that begins with TODO. Then move the paragraph that")
-    print(f"begins with *This is the last chapter* from the recap of {before} to the new chapter. In")
-    print("its place, write **Next:** and a question with a link to the new chapter. Run: make sync")
+    print(f"begins with *This is the last chapter* from the recap of {before} to the new chapter.")
+    print("In its place, write **Next:** and a question with a link to it. Then run: make sync")
