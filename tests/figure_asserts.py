@@ -30,7 +30,7 @@ def answer_of_chapter(explorer: type) -> str:
 def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
     """Read the picture in an output, and the attributes of its only ``<img>``.
 
-    The PNG and the HTML must hold the same picture.
+    The PNG and the HTML must contain the same picture.
     """
     (tag,) = re.findall("<img [^>]*>", data["text/html"])
     attributes = ElementTree.fromstring(f"{tag}</img>").attrib

@@ -55,8 +55,8 @@ def assert_parity(
 ) -> None:
     """Assert that outputs and the gradients of all inputs and parameters agree with torch's.
 
-    Inputs that are parameters of ours, as embeddings are, go to torch's side only; one that it is
-    given twice has there the sum of two gradients. Of ours, ``stack`` is what torch has.
+    Inputs that are our own parameters, such as embeddings, are passed only to torch; if one occurs
+    twice, our gradient is the sum of torch's two. ``stack`` is the part of ours that torch has.
     """
     own = {id(parameter) for parameter in ours.parameters()}
     tables = [x for x in inputs if id(x) in own]

@@ -260,7 +260,7 @@ def test_modules_are_small():
 
 
 def is_trial(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    """Return whether a function is a trial, which has a label and a sentence instead."""
+    """Return whether a function is a trial, whose label and sentence replace a docstring."""
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
     return node.name == "measure" or any(text.startswith("as_trial(") for text in decorators)
 

@@ -1,4 +1,4 @@
-"""The drawings are up to date, readable, and true where they show numbers."""
+"""The drawings are up to date and readable, and the numbers in them are correct."""
 
 import importlib.util
 import inspect

@@ -46,7 +46,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def fresh():
-    """Forget what was compiled before."""
+    """Reset the compiler, so that no earlier graph is left."""
     torch._dynamo.reset()
     with seeded():
         yield

@@ -185,7 +185,7 @@ def test_one_new_token_and_a_source_without_padding_need_no_mask(generator, monk
 
 
 class Textbook(nn.Module):
-    """A correct user's model that has encode and decode, but none of our other names."""
+    """A user's correct model that has encode and decode, but none of our other names."""
 
     def __init__(self, config):
         super().__init__()

@@ -80,7 +80,7 @@ def anchors(texts: list[str]) -> set[str]:
 
 
 def dead(path: Path, links: set[str]) -> list[str]:
-    """Return the links of a file to a file or a heading that does not exist."""
+    """Return a file's links to files and headings that do not exist."""
     found = []
     for link in links:
         file, _, anchor = link.partition("#")

@@ -54,7 +54,7 @@ def head(x: float, name: str, look: list[list[float]]) -> str:
 
 
 def join(i: int, x: float) -> str:
-    """Draw the output of a head on its way to its place in the concatenated vector."""
+    """Draw the path of a head's output to its place in the concatenated vector."""
     w = D_K * CELL
     place = Box(MIDDLE - w / 2 + (i - 1) * (w + 4), JOIN_Y, w, CELL)
     return group(

@@ -26,7 +26,7 @@ def place(left: float, i: int, step: int) -> Box:
 
 
 def kept(box: Box) -> str:
-    """Draw the key and the value that are kept of an earlier token."""
+    """Draw the key and the value of an earlier token, which the cache keeps."""
     halves = (("K", KEY, box.x), ("V", VALUE, box.cx))
     return group(
         *(

@@ -29,7 +29,7 @@ WIDE, HIGH, ROOT = 110, 28, 52
 
 
 class Grown(NamedTuple):
-    """One of the best 2K continuations of a step."""
+    """One of the best 2K continuations in a step."""
 
     words: tuple[str, ...]
     total: float

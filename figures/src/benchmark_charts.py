@@ -195,7 +195,7 @@ def _scale(lines: Sequence[Line], top: float) -> Scale:
 
 
 def _fraction(value: float, low: float, high: float) -> float:
-    """Return how far a value is from low to high, on a logarithmic scale."""
+    """Return a value's position between low (0) and high (1), on a logarithmic scale."""
     return math.log(value / low) / math.log(high / low) if high > low else 0.5
 
 

@@ -16,7 +16,7 @@ class Box:
 
     Args:
         x: Left edge, in px.
-        y: Top edge, in px, counted downwards.
+        y: Top edge, in px from the top of the page.
         w: Width, in px.
         h: Height, in px.
     """

@@ -44,7 +44,7 @@ def rows(page) -> list[str]:
 
 
 def said(page) -> str:
-    """Read the sentences."""
+    """Read the sentences that the explorer shows."""
     return page.locator(".explorer .said").inner_text()
 
 

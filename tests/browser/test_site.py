@@ -64,7 +64,7 @@ def site():
         error_message_format = (SITE / "404.html").read_text(encoding="utf-8").replace("%", "%%")
 
         def log_message(self, *args):
-            """Say nothing."""
+            """Log nothing."""
 
     handler = functools.partial(Pages, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

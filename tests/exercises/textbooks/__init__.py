@@ -27,8 +27,8 @@ BOOKS: Mapping[str, ModuleType] = {
 def cells_of(first: str) -> dict[str, str]:
     """Return the cell that a reader of a book would write for each exercise.
 
-    Answers that the book does not have come from the next one on the shelf, and if no book has
-    one, from the bank.
+    If the book does not have an answer, it comes from the next book on the shelf or, if no book
+    has one, from the bank.
     """
     place = list(BOOKS).index(first)
     shelf = [*BOOKS.values()][place:] + [*BOOKS.values()][:place]

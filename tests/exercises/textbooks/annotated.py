@@ -56,7 +56,7 @@ class MultiHeadedAttention(nn.Module):
 
 
 class NormWithA2AndB2(nn.Module):
-    """A norm that adds eps to the standard deviation, which is divided by d_model."""
+    """A norm that adds eps to the standard deviation, whose variance is divided by d_model."""
 
     def __init__(self, features, eps=1e-6):
         super().__init__()
