@@ -41,9 +41,9 @@ ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 
 FAST = "times as fast as torch"
 DESC = (
-    "How many times as fast as torch.nn: bars for a training step of two sizes, one change after "
-    "another; lines for attention alone by length, in several ways; lines for decoding with the KV "
-    "cache by the number of new tokens. Error bars show the range of all rounds."
+    "Three charts of the speed relative to torch.nn. Bars show a training step of two model sizes "
+    "after one change after another. Lines show several ways to compute attention, by length, and "
+    "decoding with the KV cache, by the number of new tokens. Error bars show the ranges."
 )
 
 Row = dict[str, Any]

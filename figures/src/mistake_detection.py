@@ -28,8 +28,8 @@ def draw() -> str:
     total = sum(sum(row.values()) for row in found.values())
     unseen = sum(row[""] for row in found.values())
     desc = (
-        f"A table of {len(found)} modules by {len(KINDS)} ways in which a mistake can show. Each "
-        "cell is the percentage of the module's known mistakes that are seen first in that way."
+        f"A table of {len(found)} modules and {len(KINDS)} ways in which a mistake can show. Each "
+        "cell is the percentage of the module's known mistakes that first show in that way."
     )
     heads = [
         text(LEFT + WIDE * (n + 0.5) + 5, TOP - 8, kind, turn=-90) for n, kind in enumerate(KINDS)
@@ -39,7 +39,7 @@ def draw() -> str:
         f"{total} known mistakes, {unseen or 'none'} of them undetected",
         desc,
         TOP + HIGH * len(found) + 12,
-        text(20, 54, "percent of a module's mistakes that are seen first in this way"),
+        text(20, 54, "percent of a module's mistakes that first show in this way"),
         *heads,
         *(part for row in rows for part in row),
     )
@@ -52,7 +52,7 @@ def markdown() -> str:
         "",
         "Written by `make figures` from `course_lib.exercises`.",
         "",
-        "A check says: *This is what you get when …*, and the sentence of the mistake. A mistake "
+        "A check says *This is what you get when …* and the sentence of the mistake. A mistake "
         "fails only the stages that its sentence touches.",
     ]
     for name in exercises():
