@@ -116,7 +116,7 @@ def test_the_question_of_a_guess_is_asked_once_and_not_hidden_with_its_answer():
     asked = [source for source in sources if source.startswith("guess(")]
     questions = [ast.parse(source).body[0].value.args[0].value for source in asked]
     assert len(questions) == len(set(questions)) > 0
-    assert all(source.startswith("guess(\n") for source in asked), "Lab shows the first line"
+    assert all(source.startswith("guess(\n") for source in asked), "JupyterLab shows the first line"
 
 
 @chapter
@@ -210,7 +210,7 @@ def test_a_chapter_is_quiet_reproducible_strict_and_asserts_its_claims(path):
     assert not any(source.rstrip().endswith(";") for source in sources), "nbval rejects it"
     assert not any(re.search(MAGICS, source, re.M) for source in sources)
     assert not any("NBVAL_SKIP" in source for source in sources)
-    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "seed in one cell only"
+    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "only one cell sets the seed"
     claims = re.findall(r"^\s*(assert\b|assert_close\()", "\n".join(sources), re.M)
     assert len(claims) >= 5, "a chapter needs at least five lines with assert or assert_close"
 

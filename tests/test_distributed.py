@@ -18,7 +18,7 @@ from torch.testing import assert_close
 from course_lib.trainer.checkpoint import read_metadata
 from course_lib.trainer.run_folder import find_checkpoint, load_pipeline
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot fork")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
 # A small rate, because Adam divides the rounding errors of zero gradients by its epsilon of 1e-9.
 CONFIGS = {

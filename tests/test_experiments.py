@@ -136,7 +136,7 @@ def test_an_experiment_fills_its_record_and_repeats_missing_runs(name, text, tmp
     entries = without_time(file)
     identity = runs[0].keys()
     results = [{k: v for k, v in entry.items() if k not in identity} for entry in entries]
-    assert all(results.count(result) == 1 for result in results), "two runs with the same result"
+    assert all(results.count(result) == 1 for result in results), "two runs gave the same result"
     if len(runs) > 1:
         write_entries(file, read_entries(file)[:1] + read_entries(file)[2:] + [{"name": "old"}])
         training_runs.main("", file, runs, train_again, [])

@@ -53,7 +53,7 @@ def test_every_requirement_is_pinned_to_a_version_in_its_range():
         assert PINS[canonicalize_name(requirement.name)] in requirement.specifier, text
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_the_container_runs_makefile_commands_on_the_oldest_supported_python():
     text = (ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8")
     container = json.loads(text)
@@ -65,7 +65,7 @@ def test_the_container_runs_makefile_commands_on_the_oldest_supported_python():
     assert "pip install --quiet torch==2" in printed[0] and "whl/cpu" in printed[0]
     assert "course workbook workbook" in printed[1]
     python = container["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
-    assert python.endswith("/.venv/bin/python"), "the path where the Makefile installs"
+    assert python.endswith("/.venv/bin/python"), "the container must use the Makefile's environment"
 
 
 def test_the_package_depends_on_exactly_what_it_and_its_chapters_import():

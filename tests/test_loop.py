@@ -97,7 +97,7 @@ def test_a_stop_at_any_step_changes_no_bit(stop_at, bfloat16, task, whole, tmp_p
     assert_same_run(run, expected)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot fork")
 def test_a_process_that_is_killed_at_any_moment_loses_no_checkpoint(tmp_path, data, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(data))
     out, steps, chance = tmp_path / "killed", 200, random.Random(0)

@@ -53,7 +53,7 @@ def test_a_heat_map_shows_its_values_queries_down_and_keys_across(generator):
     values = normal(generator, T, S).softmax(dim=-1)
     ax = heatmap(values / 100, ROWS, COLUMNS)
     assert ax.images[0].get_array().tolist() == (values / 100).tolist()
-    assert ax.images[0].get_clim() == (0, 1), "whatever the values are"
+    assert ax.images[0].get_clim() == (0, 1), "the limits do not depend on the values"
     assert words(ax.get_yticklabels()) == ROWS
     assert words(ax.get_xticklabels()) == COLUMNS
     assert ax.get_yticks().tolist() == list(range(T))
@@ -208,7 +208,7 @@ def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as
     (kept, _), (fig, _) = plt.subplots(), plt.subplots(figsize=(5, 2))
     alt = "it's <b>bold</b> & “it”\"><script>"  # text is not HTML
     show(fig, alt=alt)
-    assert plt.get_fignums() == [kept.number], "what is shown is closed, and nothing else"
+    assert plt.get_fignums() == [kept.number], "show closes its own figure and no other"
     ((data, how),) = shown
     image, tag = shown_image(data)
     assert tag["alt"] == data["text/plain"] == alt

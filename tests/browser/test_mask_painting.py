@@ -87,7 +87,7 @@ def test_it_reports_leaks_and_empty_rows(page):
     numbers = [f"“{word}” {leak:.2f}" for word, leak in zip(words, leaked, strict=True)]
     assert f"Weight on later positions: {', '.join(numbers)}." in said(page)
     frames = page.locator(".explorer rect.future")
-    assert frames.count() == 2 * (3 + 2 + 1), "each cell that leaks, in both tables"
+    assert frames.count() == 2 * (3 + 2 + 1), "every leaking cell, in both tables"
     page.get_by_role("button", name=CROSS).click()
     assert "leaks" not in said(page) and frames.count() == 0
     page.get_by_label("source words").fill("[pad] [pad]")

@@ -56,7 +56,7 @@ MEGABYTE = 2**20
 def site():
     """Serve the site on this computer, and return its address."""
     if not (SITE / "index.html").exists():
-        pytest.skip("the site is not built: it needs npm, then make site")
+        pytest.skip("the site is not built; install npm, then run: make site")
 
     class Pages(http.server.SimpleHTTPRequestHandler):
         """A handler that answers like a public host, with an error page if a page is missing."""
@@ -293,7 +293,7 @@ def test_no_link_inside_the_site_is_broken(site):
     assert not broken
 
 
-@pytest.mark.skipif("COURSE_REPOSITORY" in os.environ, reason="its own links are on every page")
+@pytest.mark.skipif("COURSE_REPOSITORY" in os.environ, reason="every page links to the repository")
 def test_every_external_link_is_https_and_its_host_is_known(site):
     links = {
         link

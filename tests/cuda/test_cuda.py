@@ -93,7 +93,7 @@ def test_a_step_of_each_task_agrees_with_the_cpu_and_does_not_wait(name, bfloat1
     assert_close(run.losses.cpu(), expected.losses, rtol=far, atol=0)
 
 
-@pytest.mark.skipif(ON_GPU and torch.cuda.device_count() < 2, reason="there are no two GPUs")
+@pytest.mark.skipif(ON_GPU and torch.cuda.device_count() < 2, reason="this test needs two GPUs")
 @pytest.mark.parametrize("shard", [[], ["--shard"]])
 def test_two_devices_train_like_one(shard, tmp_path):
     losses = []

@@ -77,7 +77,7 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
 
 def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
     def my_test(masks):
-        assert masks(1).item(), "one token attends to itself"
+        assert masks(1).item(), "a single token must attend to itself"
 
     report = score_test("test_of_the_past", my_test)
     alone = [m for m in known_mistakes("causal_mask") if m.name == "causal_without_itself"]

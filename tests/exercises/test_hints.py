@@ -80,7 +80,7 @@ def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
         return x @ x
 
     report = examine(ATTENTION, lambda query, *_, **__: squared(query))
-    assert "return x @ x" in report.detail, "the deepest of the learner's lines"
+    assert "return x @ x" in report.detail, "show the learner's innermost line"
 
 
 def test_a_global_variable_that_an_answer_reads_is_named():

@@ -345,12 +345,12 @@ def test_the_courses_definitions_use_the_learners_parts(library):
 def test_an_answer_that_passes_only_the_core_works_in_the_model(library, capsys):
     notebook = Notebook(cell(cells_of("annotated")["MultiHeadAttention"]))
     assert "The core is done, so you can continue" in capsys.readouterr().out
-    assert notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2).tie is None, "nothing crashes"
+    assert notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2).tie is None, "no error is raised"
     assert export(library, notebook).yours["MultiHeadAttention"].startswith("its core; what")
     encoder = importlib.import_module("my_lib.encoder")
     layer = encoder.EncoderLayer(4, 2, 8)
     assert layer(torch.randn(1, 3, 4)).shape == (1, 3, 4)
-    assert hasattr(layer.self_attn, "linears"), "the learner's"
+    assert hasattr(layer.self_attn, "linears"), "this must be the learner's"
     assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # the course's layer
 
 
