@@ -210,7 +210,7 @@ def test_a_chapter_is_quiet_reproducible_strict_and_asserts_its_claims(path):
     assert not any(source.rstrip().endswith(";") for source in sources), "nbval rejects it"
     assert not any(re.search(MAGICS, source, re.M) for source in sources)
     assert not any("NBVAL_SKIP" in source for source in sources)
-    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "only one cell sets the seed"
+    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "seed only in one cell"
     claims = re.findall(r"^\s*(assert\b|assert_close\()", "\n".join(sources), re.M)
     assert len(claims) >= 5, "a chapter needs at least five lines with assert or assert_close"
 

@@ -103,7 +103,7 @@ def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
     assert attend(X, X, X)[0].std() > 0.01
     for answer in (pytorch_tutorial.EncodingOfSequences, d2l.EncodingOfP):
         places, course = built(serve(answer, PositionalEncoding), PositionalEncoding, 8, 6)
-        assert places.double()(X.double()).equal(course.double()(X.double())), "equal to the last bit"
+        assert places.double()(X.double()).equal(course.double()(X.double())), "exactly equal"
         assert not list(places.buffers())[1:], "the answer's own table is not registered"
     with torch.device("meta"):
         assert serve(EncoderDecoder, Transformer)(CONFIG)(IDS.to("meta"), IDS.to("meta")).is_meta
