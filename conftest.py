@@ -1,10 +1,10 @@
-"""Outputs that strict nbval does not compare, and cells that need weights."""
+"""Settings of nbval: the outputs that it does not compare, and the cells that it skips."""
 
 import pytest
 
 
 def pytest_collectstart(collector):
-    """Figures are shown as HTML; their pixels are not part of the contract."""
+    """Skip the comparison of figures, because their pixels are not part of the contract."""
     if getattr(collector, "path", None) and collector.path.suffix == ".ipynb":
         collector.skip_compare += (
             "text/html",
@@ -15,7 +15,7 @@ def pytest_collectstart(collector):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip the cells that need published weights if these are missing."""
+    """Skip the cells that need published weights if the weights are missing."""
     metadata = ((item, getattr(getattr(item, "cell", None), "metadata", {})) for item in items)
     tagged = [item for item, about in metadata if "needs-weights" in about.get("tags", [])]
     if tagged:

@@ -1,10 +1,10 @@
-"""Install JupyterLab's settings in an editable install, too. The rest is in pyproject.toml."""
+"""Install JupyterLab's settings even in an editable install; pyproject.toml has everything else."""
 
 from setuptools import Distribution, setup
 
 
 class DistributionWithData(Distribution):
-    """Answer the question that setuptools asks before an editable install copies data files."""
+    """A distribution that makes setuptools copy the data files in an editable install."""
 
     has_data = Distribution.has_data_files
 

@@ -1,4 +1,4 @@
-"""Measure speed on this machine, by medians and ranges; write it to benchmarks/bench.json."""
+"""Measure speed on this machine, and write medians and ranges to benchmarks/bench.json."""
 
 import os
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tools"))  # the driver of the browser, the tests
+sys.path.append(str(Path(__file__).parents[1] / "tools"))  # for run_tests
 
 from bench_attention import bench_attention
 from bench_decoding import bench_decoding
@@ -30,7 +30,7 @@ def bench_tests() -> list[Row]:
     """Run everything that CI runs, and return the seconds of each part.
 
     Raises:
-        RuntimeError: If something failed.
+        RuntimeError: If a part failed.
     """
     times, (passed, failed, _), broken = run_all()
     if failed:
@@ -39,7 +39,7 @@ def bench_tests() -> list[Row]:
         {"table": "make test", "name": name, "seconds": round(seconds, 1)}
         for name, seconds in times.items()
     ]
-    rows[-1]["passed"] = passed  # the last row is the sum of all parts
+    rows[-1]["passed"] = passed  # the last row is the whole run
     return rows
 
 
@@ -59,7 +59,7 @@ def measure(names: Sequence[str], path: Path = RECORD) -> None:
 
     Args:
         names: Keys of ``PARTS``.
-        path: The record. Parts that are not run stay in it as they are.
+        path: The record. It keeps its old entries for parts that are not run.
     """
     order = list(PARTS)
     with one_thread():
@@ -75,15 +75,15 @@ def measure(names: Sequence[str], path: Path = RECORD) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the command line, and measure the parts that it names, or all of them."""
+    """Parse the command line, and measure the parts that it names (all by default)."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"all, unless some are named: {', '.join(PARTS)}")
+    parser.add_argument("parts", nargs="*", help=f"parts to measure (default: {', '.join(PARTS)})")
     parts = parser.parse_args(arguments).parts
     unknown = [name for name in parts if name not in PARTS]
     if unknown:
-        parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+        parser.error(f"there is no part {', '.join(unknown)}; choose from {', '.join(PARTS)}")
     measure(parts or list(PARTS))
-    print("make figures draws the record, and make results writes its tables")
+    print("To update the figure and the tables, run: make figures results")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Measure attention alone, forward and backward, by length: the same formula in several ways."""
+"""Measure several implementations of attention, forward and backward, at several lengths."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,7 +21,7 @@ DROPOUT = 0.1
 LENGTHS = (128, 512, 2048)
 ROUNDS = 7
 BACKEND = "inductor"  # of torch.compile
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # from query, key and value of all heads
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # takes the query, key and value of all heads
 Attention = Callable[[Tensor], Tensor]
 
 
@@ -36,7 +36,7 @@ def project_and_attend(
 
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attend with all heads in one matrix multiplication, and keep their weights."""
+    """Attend with all heads in one matrix multiplication, and save the attention weights."""
     return scaled_dot_product_attention(q, k, v)[0]
 
 
@@ -65,7 +65,7 @@ def implementations(length: int) -> tuple[dict[str, Attention], nn.ModuleList]:
 
 
 def check_outputs(ways: dict[str, Attention], x: Tensor) -> None:
-    """Raise AssertionError if implementations of one formula differ in their outputs."""
+    """Raise AssertionError if the outputs of equivalent implementations differ."""
     expected = ways["torch.nn.MultiheadAttention"](x)
     causal = ways["past only, by mask, fused"](x)
     for name, attend in ways.items():

@@ -1,4 +1,4 @@
-"""Measure decoding with our KV cache against ``torch.nn.Transformer`` without a cache."""
+"""Compare decoding with our KV cache to ``torch.nn.Transformer`` without a cache."""
 
 import math
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ LOGITS = {"all": slice(None), "last": slice(-1, None)}  # the positions whose lo
 
 
 def endless_model() -> Transformer:
-    """Build ours with random weights; its eos never wins, so every sentence has full length."""
+    """Build our model with random weights; it never predicts eos, so all lengths are equal."""
     model = our_model(SIZE, dropout=0.0)
     with torch.no_grad():
-        model.output.weight[EOS] = 0.0  # its logit is 0, and another one is above
+        model.output.weight[EOS] = 0.0  # so its logit is 0, and some other logit is larger
     return model.eval()
 
 
 @torch.no_grad()
 def decode_without_cache(model: TorchModel, src: Tensor, length: int, scored: slice) -> Tensor:
-    """Decode as torch's users do: encode once, then recompute the whole prefix for each token.
+    """Decode as torch's users do: encode once, and recompute the whole prefix for each token.
 
-    Most people compute the logits of every position; ``scored`` can be the last one alone.
+    Most people compute the logits of every position; ``scored`` can select only the last one.
     """
     memory = model.transformer.encoder(model.embed(src))
     tgt = torch.full((len(src), 1), BOS)
@@ -46,7 +46,7 @@ def decode_without_cache(model: TorchModel, src: Tensor, length: int, scored: sl
 
 
 def bench_decoding() -> Iterator[Row]:
-    """Measure how many times as fast ours decodes; both encode inside the time."""
+    """Measure the speed of our decoding relative to torch's; the times include encoding."""
     ours = endless_model()
     torch_model = TorchModel(ours).eval()
     src = torch.randint(3, VOCAB, (SENTENCES, SOURCE), generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""Measure decoding against ``generate`` of the ``transformers`` library, on the same weights."""
+"""Compare our decoding to ``generate`` in the ``transformers`` library, with the same weights."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,14 +28,14 @@ ROUNDS = {64: 9, 128: 7, 256: 5}  # by the number of new tokens
 
 
 def save_and_load(model: transformers.PreTrainedModel, load: Callable) -> tuple:
-    """Save a model of the library as published ones are, and load it as ours; return both."""
+    """Save a library model in the published format, and load it as ours; return both models."""
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         return load(Path(folder))[0], model.eval()
 
 
 def translators() -> tuple:
-    """Build a Marian model and ours with random weights; no sentence ends before the limit."""
+    """Build a Marian model and ours with the same random weights; neither predicts eos."""
     torch.manual_seed(0)
     config = transformers.MarianConfig(
         vocab_size=VOCAB, d_model=D_MODEL, max_position_embeddings=512, scale_embedding=True,
@@ -50,7 +50,7 @@ def translators() -> tuple:
 
 
 def language_models() -> tuple:
-    """Build a GPT-2 model and ours with random weights."""
+    """Build a GPT-2 model and ours with the same random weights."""
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=VOCAB, n_positions=512, n_embd=D_MODEL, n_layer=2 * LAYERS, n_head=NUM_HEADS,
@@ -60,7 +60,7 @@ def language_models() -> tuple:
 
 
 def translate(length: int, beams: int) -> Decoders:
-    """Translate random sources, by greedy decoding or beam search, into ``length`` tokens."""
+    """Translate random sources into ``length`` tokens, by greedy decoding or beam search."""
     ours, library_model = translators()
     src = torch.randint(3, VOCAB, (SENTENCES, SOURCE), generator=torch.Generator().manual_seed(0))
     options = dict(bos_id=VOCAB, eos_id=EOS, max_new_tokens=length)
@@ -71,7 +71,7 @@ def translate(length: int, beams: int) -> Decoders:
     )  # fmt: skip
 
     def decode() -> Tensor:
-        """Decode by ours."""
+        """Decode with our model."""
         if beams == 1:
             return greedy_decode(ours, src, **options)
         return beam_search(ours, src, beam_size=beams, alpha=0.0, **options)[0][:, 0]
@@ -104,14 +104,14 @@ TASKS: dict[str, Callable[[int], Decoders]] = {  # by the name of the row
 
 
 def bench_generate() -> Iterator[Row]:
-    """Measure how many times as fast as the library ours decodes."""
+    """Measure the speed of our decoding relative to the library's."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for name, prepare in TASKS.items():
         for length, rounds in ROUNDS.items():
             decoders = prepare(length)
             tokens = [decode() for decode in decoders]
-            # Where tokens are drawn, only the prompts have to be the same.
+            # If tokens are sampled, only the prompts have to be the same.
             drawn = PROMPT / (2 * tokens[0].size(1))
             require_same_tokens(*tokens, same=drawn if "sampling" in name else SAME_TOKENS)
             row = compared("transformers.generate", name, *in_turns(decoders, rounds))

@@ -1,4 +1,4 @@
-"""Measure the GPT: a training step against ``torch.nn``, and sampling with the KV cache."""
+"""Compare the GPT's training step to ``torch.nn``, and sampling with and without a KV cache."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from course_lib.gpt import GPT, GPTConfig, param_groups, sample
 from course_lib.interop import copy_to_torch
 
-VOCAB = 96  # about as many characters as Python's library has
+VOCAB = 96  # about the number of characters in Python's library
 WINDOWS = 12  # as in nanoGPT's batch
 SIZES = {(4, 4, 128, 64): 31, (6, 6, 384, 256): 9}  # (layers, heads, d_model, max_len): rounds
 SAMPLING_ROUNDS = 3
@@ -22,10 +22,10 @@ DECAY = 0.1
 
 
 class TorchGPT(nn.Module):
-    """Build the same model from torch's own layers, with the same weights.
+    """The same model, built from torch's own layers with the same weights.
 
     Args:
-        ours: The model with the sizes and the weights to copy; nothing is shared.
+        ours: The model whose sizes and weights are copied (not shared).
     """
 
     blocked: Tensor
@@ -49,7 +49,7 @@ class TorchGPT(nn.Module):
         self.register_buffer("blocked", blocked)
 
     def forward(self, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the logits of what follows each token ``(B, T)``, and the loss."""
+        """Compute the logits after each token ``(B, T)``, and the loss."""
         length = ids.size(1)
         x = self.embedding(ids) + self.positions[:length]  # (B, T, d_model)
         x = self.stack(x, mask=self.blocked[:length, :length], is_causal=True)
@@ -58,7 +58,7 @@ class TorchGPT(nn.Module):
 
 
 def our_model(size: tuple[int, int, int, int]) -> GPT:
-    """Build ours, with biases, as torch's layers have them, and without dropout."""
+    """Build our model, with biases like torch's layers and without dropout."""
     num_layers, num_heads, d_model, max_len = size
     torch.manual_seed(0)
     return GPT(
@@ -70,7 +70,7 @@ def our_model(size: tuple[int, int, int, int]) -> GPT:
 
 
 def training_step(model: nn.Module, ids: Tensor, targets: Tensor) -> Callable[[], float]:
-    """Return a function that takes a whole training step and returns the loss before it."""
+    """Return a function that runs a training step and returns the loss before the update."""
     optimizer = torch.optim.AdamW(
         param_groups(model, DECAY), lr=LEARNING_RATE, betas=BETAS, fused=True
     )
@@ -87,14 +87,14 @@ def training_step(model: nn.Module, ids: Tensor, targets: Tensor) -> Callable[[]
 
 
 def sample_tokens(model: GPT, ids: Tensor, use_cache: bool) -> Tensor:
-    """Fill the window from the same random numbers."""
+    """Fill the window with tokens, always from the same random numbers."""
     draw = torch.Generator().manual_seed(1)
     new_tokens = model.config.max_len - ids.size(1)
     return sample(model, ids, new_tokens, generator=draw, use_cache=use_cache)
 
 
 def bench_gpt() -> Iterator[Row]:
-    """Measure a training step against torch's layers, and sampling against no KV cache."""
+    """Compare a training step to torch's layers, and sampling with and without the KV cache."""
     draw = torch.Generator().manual_seed(0)
     for size, rounds in SIZES.items():
         ours = our_model(size)

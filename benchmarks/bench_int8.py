@@ -38,7 +38,7 @@ Rows = dict[str, dict[str, float | Spread]]
 
 
 def rounded(translator: Translator) -> dict[str, Translator]:
-    """Return a translator, and copies whose ``nn.Linear`` layers are rounded in four ways."""
+    """Return a translator, and four copies in which ``nn.Linear`` layers are rounded."""
     try:
         from torchao import quantization
     except ImportError:
@@ -60,7 +60,7 @@ def rounded(translator: Translator) -> dict[str, Translator]:
 
 
 def megabytes(model: nn.Module) -> float:
-    """Measure what is saved of a model; a matrix that two layers share counts once."""
+    """Measure the size of a saved model; a matrix that two layers share counts once."""
     saved = io.BytesIO()
     torch.save(model.state_dict(), saved)
     return round(saved.tell() / 1e6, 2)
@@ -69,7 +69,7 @@ def megabytes(model: nn.Module) -> float:
 def measure_quality(
     translators: dict[str, Translator], pairs: Pairs, score: Callable[[list[str], list[str]], float]
 ) -> Rows:
-    """Measure each translator's score and size, and which fraction it translates as float32."""
+    """Measure each translator's score, size, and fraction of translations equal to float32's."""
     sources = [source for source, _ in pairs]
     references = [reference for _, reference in pairs]
     translations = {name: each.translate(sources) for name, each in translators.items()}
@@ -90,7 +90,7 @@ def translate_groups(translator: Translator, groups: list[list[str]], beam_size:
 
 
 def add_speed(rows: Rows, translators: dict[str, Translator], sources: list[str]) -> None:
-    """Add to each row how many times as fast as float32 its translator is, search by search."""
+    """Add each translator's speed relative to float32 to its row, for every kind of search."""
     for search, (beam_size, size) in SEARCHES.items():
         groups = [sources[start : start + size] for start in range(0, len(sources), size)]
         actions = [
@@ -102,7 +102,7 @@ def add_speed(rows: Rows, translators: dict[str, Translator], sources: list[str]
 
 
 def measure(folder: Path | None, data: Path | None) -> dict[str, object]:
-    """Measure number words, or the captions whose training run is in a folder."""
+    """Measure the number-word translator, or the caption translator in a training run's folder."""
     if folder is None:
         translators, pairs = rounded(load_or_train()), draw_pairs("test", 1_000)
         rows = measure_quality(translators, pairs, exact_match)
@@ -119,17 +119,17 @@ def measure(folder: Path | None, data: Path | None) -> dict[str, object]:
 
 
 def main() -> int:
-    """Read the command line, measure, and record the measurements."""
+    """Parse the command line, measure, and record the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help="of a training run")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
+    parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help="folder of a training run")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the Multi30k folder")
     options = parser.parse_args()
-    logging.disable(logging.WARNING)  # torchao's kernels for GPUs do not load here
+    logging.disable(logging.WARNING)  # torchao warns that its GPU kernels do not load
     warnings.simplefilter("ignore")  # quantize_dynamic is deprecated
     try:
         with one_thread(), torch.no_grad():
             entry = measure(options.multi30k, options.data)
-    except ValueError as error:  # such as a folder without a training run
+    except ValueError as error:  # for example, a folder without a training run
         parser.error(str(error))
     print(entry)
     add_entry(RECORD, entry, lambda entry: [entry["task"]])

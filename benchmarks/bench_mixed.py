@@ -1,4 +1,4 @@
-"""Measure real tokens per second, in training on sentences of mixed length."""
+"""Measure the real tokens per second in training on sentences of mixed length."""
 
 import math
 import random
@@ -22,11 +22,11 @@ BATCHES = 8  # in a turn
 MEDIAN = 12
 SPREAD = 0.45
 SHORTEST = 3
-LONGEST = 60  # about the lengths of captions: log-normal
+LONGEST = 60  # log-normal, similar to the lengths of captions
 
 
 def mixed_pairs() -> list[Pair]:
-    """Draw pairs of sentences of mixed length; long ones have long translations."""
+    """Draw pairs of sentences of mixed length; long sentences have long translations."""
     draw = random.Random(0)
     pairs = []
     for _ in range(PAIRS):
@@ -40,7 +40,7 @@ def mixed_pairs() -> list[Pair]:
 
 
 def usual_batches(pairs: list[Pair]) -> list[Batch]:
-    """Take pairs in the order they come, and pad each batch to its longest sentence."""
+    """Batch the pairs in their given order, and pad each batch to its longest sentence."""
     batches = []
     for start in range(0, BATCHES * USUAL_BATCH, USUAL_BATCH):
         sources, targets = zip(*pairs[start : start + USUAL_BATCH], strict=True)
@@ -49,7 +49,7 @@ def usual_batches(pairs: list[Pair]) -> list[Batch]:
 
 
 def our_batches(pairs: list[Pair]) -> list[Batch]:
-    """Put as many pairs of similar length into a batch as fit."""
+    """Fill each batch with as many pairs of similar length as fit."""
     batches = TokenBatches(pairs, TOKENS, pad_id=PAD)
     return [batches(step) for step in range(1, BATCHES + 1)]
 
@@ -60,13 +60,13 @@ def real_tokens(batches: list[Batch]) -> int:
 
 
 def train(step: Step, batches: list[Batch]) -> None:
-    """Take a step on each batch."""
+    """Run a training step on each batch."""
     for batch in batches:
         step(*batch)
 
 
 def bench_mixed(size: str = "small") -> list[Row]:
-    """Measure how many times as many real tokens ours learns from in a second."""
+    """Measure the real tokens per second of our training, relative to the usual loop."""
     pairs = mixed_pairs()
     usual, ours = usual_batches(pairs), our_batches(pairs)
     fast = dict(fused=True, chunks=True, bfloat16=bfloat16_pays())

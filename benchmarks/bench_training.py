@@ -1,4 +1,4 @@
-"""Measure a training step against ``torch.nn.Transformer``: its time and its saved activations."""
+"""Compare a training step to ``torch.nn.Transformer``: its time and its saved activations."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -24,12 +24,12 @@ LEARNING_RATE = 1e-4
 PAD, BOS, EOS = 0, 1, 2
 LENGTH = 64
 ROUNDS = 7
-SIZES = {  # d_model, heads, d_ff, layers on each side, sentences in a batch
+SIZES = {  # d_model, heads, d_ff, layers on each side, sentences per batch
     "small": (256, 4, 1024, 3, 32),
     "base": (512, 8, 2048, 6, 8),  # the paper's
 }
 BACKEND = "inductor"  # of torch.compile
-NOT_COMPILED = ("base",)  # its compiler takes a minute, and finds nothing else to save
+NOT_COMPILED = ("base",)  # compiling takes a minute, and does not save anything else
 TORCH = "torch.nn.Transformer"
 LIKE_FOR_LIKE = "like for like"
 PAPERS_DROPOUT = "dropout as the paper"
@@ -37,10 +37,10 @@ Step = Callable[[Tensor, Tensor], object]
 
 
 class TorchModel(nn.Module):
-    """Put ``torch.nn.Transformer`` between embeddings and an output layer, as its users do.
+    """The usual wrapper of ``torch.nn.Transformer``, with embeddings and an output layer.
 
     Args:
-        ours: The model with the sizes and the weights to copy; nothing is shared.
+        ours: The model whose sizes and weights are copied (not shared).
     """
 
     encoding: Tensor
@@ -50,7 +50,7 @@ class TorchModel(nn.Module):
         c = ours.config
         sizes = (c.d_model, c.num_heads, c.num_encoder_layers, c.num_decoder_layers, c.d_ff)
         self.transformer = nn.Transformer(*sizes, dropout=c.dropout, batch_first=True)
-        self.transformer.encoder.norm = self.transformer.decoder.norm = None  # as the paper
+        self.transformer.encoder.norm = self.transformer.decoder.norm = None  # as in the paper
         copy_to_torch(ours, self.transformer)
         self.embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)
         self.embedding.load_state_dict(ours.tgt_embedding.state_dict())
@@ -63,7 +63,7 @@ class TorchModel(nn.Module):
         return self.dropout(self.embedding(ids) * self.scale + self.encoding[: ids.size(1)])
 
     def output(self, vectors: Tensor) -> Tensor:
-        """Compute logits with the matrix of the embedding."""
+        """Compute the logits with the embedding matrix."""
         return F.linear(vectors, self.embedding.weight)  # (B, T, V)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class TorchModel(nn.Module):
 
 
 def our_model(size: str, *, as_torch: bool = False, dropout: float = DROPOUT) -> Transformer:
-    """Build ours, with dropout where the paper has it, or wherever torch has it."""
+    """Build our model, with dropout in the same places as the paper or (``as_torch``) as torch."""
     d_model, num_heads, d_ff, layers, _ = SIZES[size]
     torch.manual_seed(0)
     model = Transformer(
@@ -99,7 +99,7 @@ def our_model(size: str, *, as_torch: bool = False, dropout: float = DROPOUT) ->
 
 
 def loss_of(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Compute torch's own smoothed loss of every next token."""
+    """Compute torch's label-smoothed loss of every next token."""
     logits = model(src, tgt[:, :-1]).flatten(0, 1)  # (B · T, V)
     targets = tgt[:, 1:].flatten()
     return F.cross_entropy(logits, targets, ignore_index=PAD, label_smoothing=SMOOTHING)
@@ -108,7 +108,7 @@ def loss_of(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
 def training_step(
     model: nn.Module, *, fused: bool = False, chunks: bool = False, bfloat16: bool = False
 ) -> Step:
-    """Return a function that takes a whole training step and returns its loss.
+    """Return a function that runs a whole training step and returns its loss.
 
     Args:
         model: Ours or torch's.
@@ -135,7 +135,7 @@ def training_step(
 
 
 def steps_by_name(size: str) -> dict[str, Step]:
-    """Return every kind of training step: torch's first, then ours, change after change."""
+    """Return every kind of training step: torch's, then ours with one change after another."""
     like_for_like = our_model(size, as_torch=True)
     steps = {
         TORCH: training_step(TorchModel(like_for_like)),
@@ -152,7 +152,7 @@ def steps_by_name(size: str) -> dict[str, Step]:
 
 
 def full_batch(size: str) -> tuple[Tensor, Tensor]:
-    """Draw sentences that all have the same length: source, and target from bos to eos."""
+    """Draw sources and targets that all have the same length, without padding."""
     draw = torch.Generator().manual_seed(0)
     shapes = ((SIZES[size][-1], length) for length in (LENGTH, LENGTH + 1))
     src, tgt = (torch.randint(4, VOCAB, shape, generator=draw) for shape in shapes)
@@ -160,7 +160,7 @@ def full_batch(size: str) -> tuple[Tensor, Tensor]:
 
 
 def saved_activations(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
-    """Measure the MiB that torch's model and two of ours save for the backward pass."""
+    """Measure the MiB that torch's model and two of our models save for the backward pass."""
     models = {
         TORCH: TorchModel(our_model(size)),
         LIKE_FOR_LIKE: our_model(size, as_torch=True),
@@ -172,7 +172,7 @@ def saved_activations(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
 
 
 def bench_training() -> Iterator[Row]:
-    """Measure time and saved activations of a training step on full sentences, at every size."""
+    """Measure the time and saved activations of a training step for every size, without padding."""
     for size in SIZES:
         src, tgt = full_batch(size)
         ours = our_model(size, dropout=0.0)

@@ -1,4 +1,4 @@
-"""Time several actions in turns, in one process, in processor time."""
+"""Measure the processor time of several actions that take turns in one process."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from torch._inductor.exc import InvalidCxxCompiler
 from torch.utils.benchmark import Timer
 
 Action = Callable[[], object]
-TURN = 0.2  # seconds: a shorter action is repeated for this long
+TURN = 0.2  # seconds for which a short action is repeated
 CLOSE_LOSSES = 1e-3
-SAME_TOKENS = 0.9  # rounding may decide between two tokens of almost the same score
+SAME_TOKENS = 0.9  # rounding can decide between tokens with almost the same score
 
 
 class Spread(TypedDict):
@@ -41,13 +41,13 @@ class Row(TypedDict, total=False):
 
 
 def in_turns(actions: Sequence[Action], rounds: int) -> list[list[float]]:
-    """Time all actions in turns, so that a machine that is busy for a while is busy for all.
+    """Time all actions in turns, so that a busy phase of the machine affects all of them.
 
-    It is processor time on one thread, so other programs do not count. Each turn begins with a
-    run that is not timed. Every other round goes backward.
+    We measure processor time on one thread, so other programs do not count. Each turn begins with a
+    run that is not timed, and every other round goes backward.
 
     Returns:
-        For each action the seconds of one run, in every round.
+        For each action, the seconds of one run in every round.
     """
     timers = [
         Timer("action()", globals={"action": action}, timer=time.process_time) for action in actions
@@ -63,7 +63,7 @@ def in_turns(actions: Sequence[Action], rounds: int) -> list[list[float]]:
 
 
 def median_and_range(values: Sequence[float]) -> Spread:
-    """Compute the median and the range, to five digits."""
+    """Compute the median and the range, rounded to five digits."""
     middle, low, high = (float(f"{x:.5g}") for x in (median(values), min(values), max(values)))
     return {"median": middle, "min": low, "max": high}
 
@@ -76,14 +76,14 @@ def compared(
     *,
     amount: float = 1,
 ) -> Row:
-    """Make a row: the seconds of an action, and how many times as fast as the baseline it is.
+    """Return a row with an action's seconds, and its speed relative to the baseline.
 
     Args:
         table: The table that the row belongs to.
         name: The name of the action.
-        seconds: Its seconds in every round.
-        baseline: The seconds of what it is compared with, in the same rounds.
-        amount: How much more work the action does in one run than the baseline does.
+        seconds: The seconds of the action in every round.
+        baseline: The seconds of the baseline in the same rounds.
+        amount: The work of the action in one run, relative to the baseline's.
     """
     ratios = [amount * other / own for own, other in zip(seconds, baseline, strict=True)]
     return {
@@ -96,7 +96,7 @@ def compared(
 
 
 def line(row: Row) -> str:
-    """Write a row as text: its table, its name, and its numbers."""
+    """Format a row as text, with its table, its name and its numbers."""
     numbers = []
     for key, value in row.items():
         if isinstance(value, dict):
@@ -109,11 +109,11 @@ def line(row: Row) -> str:
 
 
 def can_compile() -> bool:
-    """Check whether ``torch.compile`` finds the C++ compiler that it needs on a processor."""
+    """Return whether ``torch.compile`` finds the C++ compiler that it needs on a CPU."""
     try:
         get_cpp_compiler()
     except InvalidCxxCompiler:
-        print("torch.compile finds no C++ compiler here, so the compiled rows are left out")
+        print("torch.compile does not find a C++ compiler, so the compiled rows are left out")
         return False
     return True
 
@@ -121,23 +121,23 @@ def can_compile() -> bool:
 def require_close_losses(ours: float, other: float) -> None:
     """Raise RuntimeError if two models that should be the same differ in their loss."""
     if not abs(ours - other) <= CLOSE_LOSSES:
-        raise RuntimeError(f"the losses {ours} and {other} differ: not the same model")
+        raise RuntimeError(f"the losses {ours} and {other} differ, so the models are not the same")
 
 
 def require_same_tokens(ours: Tensor, other: Tensor, *, same: float = SAME_TOKENS) -> None:
-    """Raise RuntimeError if too few tokens agree, or if one side wrote more than the other."""
+    """Raise RuntimeError if too few tokens agree, or if one side generated more tokens."""
     agreement = (ours == other).float().mean().item() if ours.shape == other.shape else 0.0
     if agreement < same:
-        raise RuntimeError(f"{agreement:.0%} of the tokens agree: not the same model")
+        raise RuntimeError(f"{agreement:.0%} of the tokens agree, so the models are not the same")
 
 
 def saved_mib(model: nn.Module, forward: Callable[[], Tensor]) -> float:
-    """Measure the MiB saved for the backward pass: each storage once, without the weights."""
+    """Measure the MiB saved for the backward pass, counting each storage once and no weights."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     saved = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        """Collect the storage; holding it keeps its address from being used again."""
+        """Collect the storage, because its address cannot be reused while we hold it."""
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             saved[storage.data_ptr()] = storage

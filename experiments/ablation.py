@@ -1,4 +1,4 @@
-"""Train the six models of chapter 18, cut by cut, and four more as controls."""
+"""Train the six models of chapter 18, one cut after another, and four more as controls."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ WINDOWS_AT_ONCE = 40  # while measuring
 
 
 def sizes(vocab_size: int, **changes: Any) -> TransformerConfig:
-    """Describe a model of chapter 18: the paper's choices, four layers on each side."""
+    """Configure a model of chapter 18 with the paper's choices and four layers on each side."""
     usual = dict(
         src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, max_len=USUAL.max_len, dropout=0.0,
         d_model=USUAL.d_model, num_heads=USUAL.num_heads, d_ff=4 * USUAL.d_model,
@@ -38,28 +38,28 @@ def encoder_and_decoder(vocab_size: int) -> Transformer:
 
 
 def learned_positions(vocab_size: int, activation: str = "relu") -> DecoderOnly:
-    """Build the model of the third cut, or with GELU the one of the fourth."""
+    """Build the model after the third cut or, with GELU, the one after the fourth cut."""
     config = sizes(vocab_size, norm_first=True, activation=activation)
     return DecoderOnly(config, learned_positions=True)
 
 
 def larger_positions(vocab_size: int) -> DecoderOnly:
-    """Build the model of the third cut, with positions as large initially as its embeddings."""
+    """Build the model after the third cut, with initial positions as large as its embeddings."""
     model = learned_positions(vocab_size)
     model.positions.weight.data /= model.positions.weight.std()
     return model
 
 
 class FastPositions(LearnedPositionalEmbedding):
-    """Learned positions that move √d_model times as far in a step, as embeddings do."""
+    """Learned positions that move √d_model times as far in a step, like the embeddings."""
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Add the rows, multiplied by √d_model."""
+        """Add the positions, multiplied by √d_model."""
         return x + self.weight[start : start + x.size(-2)] * math.sqrt(x.size(-1))
 
 
 def fast_positions(vocab_size: int) -> DecoderOnly:
-    """Build the model of the third cut, with positions as fast under Adam as its embeddings."""
+    """Build the model after the third cut, with positions that move as fast as its embeddings."""
     model = learned_positions(vocab_size)
     positions = FastPositions(USUAL.d_model, USUAL.max_len)
     positions.weight.data = model.positions.weight.data / math.sqrt(USUAL.d_model)
@@ -68,7 +68,7 @@ def fast_positions(vocab_size: int) -> DecoderOnly:
 
 
 def started_as_gpt(vocab_size: int) -> DecoderOnly:
-    """Build the model of the fourth cut with the initial weights of chapter 19's ``GPT``.
+    """Build the model after the fourth cut, with the initial weights of chapter 19's ``GPT``.
 
     The two still differ: a ``GPT`` computes queries, keys and values with one matrix, and does not
     multiply the embedding by √d_model.
@@ -78,19 +78,19 @@ def started_as_gpt(vocab_size: int) -> DecoderOnly:
     return model
 
 
-MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
+MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further
     "encoder and decoder": encoder_and_decoder,
     "no encoder": lambda V: DecoderOnly(sizes(V)),
     "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
     "learned positions": learned_positions,
     "GELU": lambda V: learned_positions(V, "gelu"),
     "one projection": lambda V: GPT(USUAL.of_model(V)),  # chapter 19's GPT
-    "larger positions": larger_positions,  # no cut: the third, explained
-    "chapter 19's weights": started_as_gpt,  # no cut: the fifth, explained
-    "two stacks, 2 × steps": encoder_and_decoder,  # as many targets as the models of one stack
+    "larger positions": larger_positions,  # not a cut, but a control for the third
+    "chapter 19's weights": started_as_gpt,  # not a cut, but a control for the fifth
+    "two stacks, 2 × steps": encoder_and_decoder,  # the same number of targets as one stack
     "fast positions": fast_positions,
 }
-LONGER = {"two stacks, 2 × steps": 2}  # times the steps; from the first seed only
+LONGER = {"two stacks, 2 × steps": 2}  # a multiple of the steps; only with the first seed
 RUNS: list[Entry] = [
     {"name": name, "seed": seed, "steps": USUAL.steps}
     for name in MODELS
@@ -99,9 +99,9 @@ RUNS: list[Entry] = [
 
 
 def scores(model: nn.Module, ids: Tensor) -> Tensor:
-    """Score what follows the tokens ``(B, T)`` of windows: as many last ones as the model can.
+    """Return the logits after the tokens ``(B, T)`` of windows, for all positions if possible.
 
-    A model with an encoder reads the first half as its source, and scores the second half only.
+    A model with an encoder reads the first half as its source, so it only predicts the second half.
     """
     if isinstance(model, Transformer):
         half = ids.size(1) // 2
@@ -111,7 +111,7 @@ def scores(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def loss_of(model: nn.Module, ids: Tensor, targets: Tensor, last: int | None = None) -> Tensor:
-    """Return the mean loss of all predictions, or of the last few of each window, in nats."""
+    """Return the mean loss in nats, over all predictions or the last few in each window."""
     logits = scores(model, ids)
     last = last or logits.size(1)
     return F.cross_entropy(logits[:, -last:].flatten(0, 1), targets[:, -last:].flatten())
@@ -119,7 +119,7 @@ def loss_of(model: nn.Module, ids: Tensor, targets: Tensor, last: int | None = N
 
 @torch.no_grad()
 def val_loss(model: nn.Module, ids: Tensor) -> float:
-    """Measure the loss on the second halves of the first windows: the first model has no other."""
+    """Measure the loss on the second halves of windows, which all models predict."""
     windows = side_by_side(ids, USUAL.max_len)[: USUAL.val_windows]
     half = USUAL.max_len // 2
     model.eval()
@@ -130,7 +130,7 @@ def val_loss(model: nn.Module, ids: Tensor) -> float:
 
 
 class Ablated(Unmeasured):
-    """Train any model of an ablation as chapter 19 trains its GPT, and measure second halves."""
+    """A task that trains any of these models in the same way as chapter 19 trains its GPT."""
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         """Compute the mean loss of all predictions."""
@@ -138,7 +138,7 @@ class Ablated(Unmeasured):
 
 
 def train_one(run: Entry, models: dict[str, Callable[[int], nn.Module]] = MODELS) -> Entry:
-    """Train one model from one seed; return the loss that it reaches."""
+    """Train one model with one seed, and return its final loss."""
     steps = LONGER.get(run["name"], 1) * run["steps"]
     task = Ablated(replace(USUAL, seed=run["seed"], steps=steps), None)
     state, description = fit_language_model(task, models[run["name"]])

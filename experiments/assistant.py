@@ -1,6 +1,6 @@
 """Train the assistants of chapter 23 with three seeds, and record how well they answer.
 
-The functions are those of the chapter: the cells of the notebook whose ids are in ``CELLS``.
+The functions come from the chapter: we execute the notebook's cells whose ids are in ``CELLS``.
 """
 
 import json
@@ -27,7 +27,7 @@ CELLS = ("imports", "sums", "document", "tokens", "base", "demonstrations", "sup
 BETAS = (0.1, 0.5, 2.0)
 STEPS = {"supervised": 150, "DPO": 100, "GRPO": 150, "hacked": 90}
 EVERY = 30  # steps between two measurements
-DRAWS = 16  # answers to a question, for best of n and for the vote
+DRAWS = 16  # sampled answers per question, for best-of-n and the majority vote
 
 
 @cache
@@ -43,7 +43,7 @@ def chapter() -> dict[str, Any]:
 
 @cache
 def start(seed: int, kind: str = "supervised") -> GPT:
-    """Return the base model of a seed, or the one that was fine-tuned on answers."""
+    """Return a seed's base model, or the model that was fine-tuned on answers."""
     if kind == "base":
         return chapter()["pretrain"](seed)
     chats = chapter()["demonstrations"](seed)
@@ -51,13 +51,13 @@ def start(seed: int, kind: str = "supervised") -> GPT:
 
 
 def scores(model: GPT) -> dict[str, float]:
-    """Return the accuracy of drawn and of greedy answers."""
+    """Return the accuracy of sampled and of greedy answers."""
     drawn, greedy = chapter()["accuracy"](model)
     return {"drawn": round(drawn, 3), "greedy": round(greedy, 3)}
 
 
 def base(seed: int) -> Entry:
-    """Measure how the base model finishes a sum, and what it does with a question."""
+    """Measure how often the base model continues a sum correctly, after "is" and after "?"."""
     c, model = chapter(), start(seed, "base")
     first = c["tokenizer"].eos_id
     continued = {}
@@ -81,7 +81,7 @@ def on_demonstrations(
 
 
 def prompt_loss(model: GPT, chats: list[list[int]]) -> Entry:
-    """Return which fraction of the loss on all tokens comes from the questions."""
+    """Return the fraction of the loss on all tokens that comes from the questions."""
     c = chapter()
     ids = c["pad_rows"](chats, c["tokenizer"].pad_id)
     with torch.no_grad():
@@ -91,7 +91,7 @@ def prompt_loss(model: GPT, chats: list[list[int]]) -> Entry:
 
 
 def more_answers(seed: int) -> Entry:
-    """Show the right answers to as many new questions as GRPO asks."""
+    """Fine-tune on correct answers to as many new questions as GRPO uses."""
     c = chapter()
     rng, model, history = random.Random(seed), start(seed), []
     for step in range(EVERY, STEPS["GRPO"] + 1, EVERY):
@@ -106,12 +106,12 @@ def more_answers(seed: int) -> Entry:
 
 @cache
 def wrong_answers(seed: int, draw: int, count: int) -> list[list[list[int]]]:
-    """Return pairs of a right answer and a wrong one of the fine-tuned model."""
+    """Return pairs of a correct answer and a wrong answer from the fine-tuned model."""
     return chapter()["wrong_answers"](start(seed), draw, count)
 
 
 def by_preference(seed: int, beta: float | None) -> Entry:
-    """Fine-tune by DPO on right and wrong answers, or (beta is None) by SFT on the right ones."""
+    """Fine-tune by DPO on pairs of answers or, if beta is None, by SFT on the correct answers."""
     c, reference = chapter(), start(seed)
     pairs, new = wrong_answers(seed, seed, 500), wrong_answers(seed, seed + 100, 200)
     if beta is None:
@@ -137,14 +137,14 @@ def length(text: str, pair: tuple[int, int]) -> float:
 
 
 def mentions(text: str, pair: tuple[int, int]) -> float:
-    """Reward an answer that contains the right one, whatever else it says."""
+    """Reward an answer that contains the correct one, whatever else it says."""
     return float(chapter()["in_words"](sum(pair))[:-1] in text)
 
 
 def by_reward(
     seed: int, reward: Callable[[str, tuple[int, int]], float], steps: int, kl_weight: float = 0.04
 ) -> Entry:
-    """Fine-tune by GRPO, and measure on the way."""
+    """Fine-tune by GRPO, and measure the model at regular intervals."""
     c, reference, history = chapter(), start(seed), []
     run = c["reinforce"](reference, reward, seed, steps, kl_weight=kl_weight)
     rewards: list[float] = []
@@ -159,7 +159,7 @@ def by_reward(
 
 
 def spread(model: GPT, reference: GPT, ids: torch.Tensor) -> dict[str, float]:
-    """Return entropy, KL divergence from the reference, and length, each of the last answers."""
+    """Return the entropy, KL divergence from the reference, and length of the last answers."""
     c = chapter()
     mask = c["answer_mask"](ids, c["TOKENS"])
     with torch.no_grad():
@@ -173,13 +173,13 @@ def spread(model: GPT, reference: GPT, ids: torch.Tensor) -> dict[str, float]:
 
 
 def by_draw(model: GPT, pairs: list[tuple[int, int]]) -> list[list[str]]:
-    """Draw answers to sums several times."""
+    """Sample several answers to each sum."""
     c, generator = chapter(), torch.Generator().manual_seed(1)
     return [c["read_answers"](c["draw_answers"](model, pairs, generator)) for _ in range(DRAWS)]
 
 
 def accuracies(drawn: list[list[str]], pairs: list[tuple[int, int]]) -> list[float]:
-    """Return the accuracy of each of several draws."""
+    """Return the accuracy of each round of sampled answers."""
     right = [chapter()["in_words"](sum(pair)) for pair in pairs]
     return [round(fmean(map(str.__eq__, right, texts)), 3) for texts in drawn]
 
@@ -194,9 +194,9 @@ def at_half_temperature(model: GPT) -> GPT:
 
 
 def votes(model: GPT) -> dict[str, list[float]]:
-    """Return the accuracy of the best of n answers, of the most frequent one, and of each draw.
+    """Return the accuracy of the best of n answers, of the majority vote, and of each round.
 
-    The draws are also from training sums, and from the model at half the temperature.
+    We also sample answers to training sums, and answers at half the temperature.
     """
     c = chapter()
     test, drawn = c["TEST"], by_draw(model, c["TEST"])
@@ -234,7 +234,7 @@ RUNS: list[Entry] = [{"name": name, "seed": seed} for seed in SEEDS for name in 
 
 
 def train_one(run: Entry) -> Entry:
-    """Train one assistant with one seed, and describe what it does."""
+    """Train one assistant with one seed, and return its measurements."""
     return KINDS[run["name"]](run["seed"]) | computer()
 
 

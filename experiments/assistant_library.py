@@ -1,11 +1,11 @@
 """Compare the losses of chapter 23 with those of the library ``trl``.
 
-The course does not depend on trl. Install it into an environment of its own, next to the course:
+The course does not depend on trl. Install it into a separate environment, next to the course:
 
     python -m venv trl-env && trl-env/bin/pip install -c constraints.txt -e . trl transformers
     trl-env/bin/python experiments/assistant_library.py
 
-Both read the same random answers under the same small Llama, whose weights are random as well.
+Both compute their losses on the same random answers, with the same small, random Llama.
 """
 
 from tempfile import TemporaryDirectory
@@ -28,7 +28,7 @@ BETA, CLIP, KL_WEIGHT = 0.3, 0.2, 0.04
 def small_llama(folder: str, seed: int) -> LlamaForCausalLM:
     """Build a small model of the ``transformers`` library with large random weights.
 
-    It is saved and loaded, because the trainers look for its configuration in a folder.
+    We save and reload the model, because the trainers look for its configuration in a folder.
     """
     sizes = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4)
     torch.manual_seed(seed)
@@ -38,14 +38,14 @@ def small_llama(folder: str, seed: int) -> LlamaForCausalLM:
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Build a tokenizer for the trainers, which do not encode anything here."""
+    """Build a tokenizer, which the trainers require but do not use here."""
     words = {f"w{number}": number for number in range(WORDS)}
     inner = Tokenizer(models.WordLevel(words, unk_token="w1"))
     return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w2")
 
 
 def trainers(folder: str) -> tuple[DPOTrainer, GRPOTrainer]:
-    """Build the library's two trainers; each changes the model that it gets."""
+    """Build the library's two trainers; each of them changes the model that we pass."""
     common = dict(output_dir=folder, use_cpu=True, report_to=[], bf16=False, disable_tqdm=True)
     pairs = Dataset.from_list([{"prompt": "w3", "chosen": " w4", "rejected": " w5"}] * GROUPS)
     dpo = DPOTrainer(
@@ -71,7 +71,7 @@ def gradients(loss: Tensor, model: nn.Module) -> Tensor:
 
 
 def report(name: str, ours: Tensor, model: nn.Module, theirs: Tensor, same: nn.Module) -> None:
-    """Print how far apart two losses and their gradients are; both models have the same weights."""
+    """Print how much two losses and their gradients differ; both models have the same weights."""
     mine, other = gradients(ours, model), gradients(theirs, same)
     print(
         f"{name}: ours {ours.item():.6f}, trl {theirs.item():.6f}; gradients up to "
@@ -80,7 +80,7 @@ def report(name: str, ours: Tensor, model: nn.Module, theirs: Tensor, same: nn.M
 
 
 def compare(folder: str) -> None:
-    """Compare both losses, and the standard deviation of a group."""
+    """Compare both losses, and the advantages in a group."""
     model, reference, old = (small_llama(folder, seed) for seed in range(3))
     dpo, grpo = trainers(folder)
     draw = torch.Generator().manual_seed(0)

@@ -1,7 +1,7 @@
-"""Count what chapter 17 says about Multi30k: new and rare words, subword tokens, padding.
+"""Compute chapter 17's statistics of Multi30k: new and rare words, subword tokens, padding.
 
-It reads train and val from the folder that COURSE_DATA names, never test, and records numbers but
-no sentence of the corpus.
+It reads train and val, but never test, from the folder that COURSE_DATA names. It records numbers,
+but no sentences from the corpus.
 """
 
 import re
@@ -17,7 +17,7 @@ from course_lib.trainer.results import Entry, record_of
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
 OURS = 8_000  # subword tokens in the chapter's vocabulary
-RARE = 20  # times in train
+RARE = 20  # occurrences in train
 WIDTH = 256
 LANGUAGES = ("German", "English")
 WORD = re.compile(r"\w+")  # without the comma after it
@@ -27,7 +27,7 @@ Row = tuple[list[int], list[int]]  # source and target ids
 
 
 def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
-    """Return the fraction of the words of val that train does not contain, for each language."""
+    """Return, for each language, the fraction of the words in val that do not occur in train."""
     fractions = {}
     for side, language in enumerate(LANGUAGES):
         vocabulary_of_train = {word for pair in train for word in WORD.findall(pair[side])}
@@ -38,13 +38,13 @@ def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
 
 
 def seen_words(train: Pairs) -> dict[str, int]:
-    """Count in train the German words of the last of our own captions, which is not a real one."""
+    """Count how often train contains the German words of the last caption that we wrote."""
     counts = Counter(word for german, _ in train for word in WORD.findall(german))
     return {word: counts[word] for word in WORD.findall(CAPTIONS[-1][0])}
 
 
 def vocabulary(pairs: Pairs, size: int) -> tuple[Entry, list[Row]]:
-    """Learn a vocabulary of this size; describe it, and return the pairs in ids."""
+    """Learn a vocabulary of this size; return its statistics, and the pairs as ids."""
     texts = [text for pair in pairs for text in pair]
     tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
     rows = [(tokenizer.encode(source), tokenizer.encode_target(target)) for source, target in pairs]
@@ -57,7 +57,7 @@ def vocabulary(pairs: Pairs, size: int) -> tuple[Entry, list[Row]]:
 
 
 def padding(rows: list[Row]) -> dict[str, float]:
-    """Return how much of random batches, and of the course's batches, is padding."""
+    """Return the fraction of padding in random batches and in the course's batches."""
     batches = TokenBatches(rows, 4_096)
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     plans = {"at_random": [b.tolist() for b in order.split(64)], "by_length": batches.plan(1)}
@@ -65,7 +65,7 @@ def padding(rows: list[Row]) -> dict[str, float]:
 
 
 def measure(run: Entry) -> Entry:
-    """Return everything that is counted."""
+    """Return all statistics."""
     train, val = load_multi30k("train"), load_multi30k("val")
     vocabularies = {size: vocabulary(train, size) for size in SIZES}
     return run | {

@@ -1,4 +1,4 @@
-"""Train the digit reverser with and without what differs from the paper, and record the losses."""
+"""Train the digit reverser with and without our differences from the paper, and record losses."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,25 +18,25 @@ RECORD = Path(__file__).with_suffix(".json")
 
 
 def attentions(model: Transformer) -> list[MultiHeadAttention]:
-    """Return every attention of a model."""
+    """Return all attention modules of a model."""
     return [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
 
 
 def without_biases(model: Transformer) -> None:
-    """Take the biases off the projections of every attention."""
+    """Remove the biases from the projections in every attention module."""
     for attention in attentions(model):
         for projection in attention.children():
             projection.bias = None
 
 
 def dropped_weights(model: Transformer) -> None:
-    """Drop a tenth of the attention weights."""
+    """Apply dropout 0.1 to the attention weights."""
     for attention in attentions(model):
         attention.dropout = 0.1
 
 
 def dropped_features(model: Transformer) -> None:
-    """Drop a tenth of the features inside the feed-forward networks."""
+    """Apply dropout 0.1 inside the feed-forward networks."""
     for layer in (*model.encoder.layers, *model.decoder.layers):
         layer.feed_forward.dropout = nn.Dropout(0.1)
 
@@ -47,11 +47,11 @@ def output_bias(model: Transformer) -> None:
 
 
 def without_final_norm(model: Transformer) -> None:
-    """Let both stacks end without a norm."""
+    """Remove the final norm of both stacks."""
     model.encoder.norm = model.decoder.norm = None
 
 
-CHANGES: dict[str, Callable[[Transformer], None] | None] = {  # after the model is built
+CHANGES: dict[str, Callable[[Transformer], None] | None] = {  # applied to a new model
     "ours": None,
     "no biases in attention": without_biases,
     "weights dropped": dropped_weights,
@@ -65,7 +65,7 @@ RUNS: list[Entry] = [{"name": name, "seed": seed} for name in CHANGES for seed i
 
 
 def train_one(run: Entry) -> Entry:
-    """Train one variant from one seed; return its scores."""
+    """Train one variant with one seed, and return its scores."""
     config = ReversalConfig(seed=run["seed"])
     model = new_model(config, norm_first=run["name"].startswith("pre-norm"))
     if change := CHANGES[run["name"]]:

@@ -1,4 +1,4 @@
-"""The toy task of two experiments: a small Transformer learns to write digits backwards."""
+"""The toy task of two experiments, in which a small Transformer learns to reverse digits."""
 
 import math
 from collections.abc import Callable
@@ -10,29 +10,29 @@ from torch import Tensor, nn
 
 from course_lib import decoding, training, transformer
 
-BOS, EOS, PAD, DIGIT = 0, 1, 2, 3  # the digit 0 is the id 3
+BOS, EOS, PAD, DIGIT = 0, 1, 2, 3  # the id of the digit 0 is 3
 VOCAB, SMOOTHING, TEST = 13, 0.1, 200
-SEED_STRIDE = 1_000_003  # between two seeds: more than a training run has steps
+SEED_STRIDE = 1_000_003  # larger than the number of steps in a training run
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReversalConfig:
-    """Hold the hyperparameters of a model that writes digits backwards."""
+    """The hyperparameters of a model that reverses digits."""
 
-    seed: int = 0  #: decides the first weights and the digits
-    steps: int = 300  #: the last step
-    batch_size: int = 64  #: rows of a step
+    seed: int = 0  #: determines the initial weights and the digits
+    steps: int = 300  #: number of training steps
+    batch_size: int = 64  #: sequences per step
     d_model: int = 32  #: width of the vectors
     warmup_steps: int = 40  #: the step at which the learning rate peaks
-    rate_scale: float = 0.3  #: the paper's learning rate times this
+    rate_scale: float = 0.3  #: factor on the paper's learning rate
 
     def rate(self, step: int) -> float:
-        """Return the paper's learning rate, scaled."""
+        """Return the paper's learning rate times ``rate_scale``."""
         return self.rate_scale * training.warmup_inverse_sqrt(step, self.d_model, self.warmup_steps)
 
 
 def new_model(config: ReversalConfig, **changes: Any) -> transformer.Transformer:
-    """Build the paper's model with two layers on each side, and with these changes."""
+    """Build the paper's model with two layers on each side, plus these changes."""
     sizes = dict(d_model=config.d_model, num_heads=4, d_ff=64, max_len=16, pad_id=PAD)
     sizes |= dict(num_encoder_layers=2, num_decoder_layers=2)
     sizes |= dict(src_vocab_size=VOCAB, tgt_vocab_size=VOCAB)
@@ -41,7 +41,7 @@ def new_model(config: ReversalConfig, **changes: Any) -> transformer.Transformer
 
 
 def reversals(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw three to six digits, and write them backwards from ``BOS`` to ``EOS``."""
+    """Draw rows of three to six digits, and the reversed rows between ``BOS`` and ``EOS``."""
     src = torch.full((count, 6), PAD)
     tgt = torch.full((count, 8), PAD)
     tgt[:, 0] = BOS
@@ -54,25 +54,25 @@ def reversals(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 class GradientRecorder(torch.optim.SGD):
-    """Keep the gradients with which a step would update the weights, and update nothing."""
+    """An optimizer that records the gradients of a step, and leaves the weights unchanged."""
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         super().__init__(parameters)
         self.gradients: list[Tensor | None] = [None] * len(parameters)
 
     def step(self, closure: None = None) -> None:
-        """Keep the gradients."""
+        """Record the gradients."""
         parameters = self.param_groups[0]["params"]
         self.gradients = [None if p.grad is None else p.grad.clone() for p in parameters]
 
 
 def batch_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Return the loss of a batch, as chapter 11 computes it."""
+    """Return the loss of a batch, computed as in chapter 11."""
     return training.translation_loss(model, src, tgt, pad_id=PAD, smoothing=SMOOTHING)
 
 
 def loss_of_step(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Return the loss of ``training_step``; its gradients are those with which it would step."""
+    """Return the loss of ``training_step``, with the gradients that the step would use."""
     parameters = list(model.parameters())
     before = [parameter.grad for parameter in parameters]
     recorder = GradientRecorder(parameters)
@@ -95,10 +95,10 @@ def write(model: nn.Module, src: Tensor) -> Tensor:
 def train(
     model: nn.Module, config: ReversalConfig, rate: Callable[[int], float]
 ) -> dict[str, float]:
-    """Train a model to write digits backwards, and measure it on digits that it has not seen.
+    """Train a model to reverse digits, and measure it on digits that it has not seen.
 
-    ``rate`` returns the learning rate of each step from 1. Raises ValueError if the loss is not
-    finite in the end.
+    ``rate`` returns the learning rate of each step, counted from 1. Raises ValueError if the final
+    loss is not finite.
     """
     generator = torch.Generator().manual_seed(1_000 + config.seed)
     learned = reversals(config.batch_size * 50, generator)
@@ -112,7 +112,7 @@ def train(
 
 
 def measure(model: nn.Module, src: Tensor, tgt: Tensor) -> dict[str, float]:
-    """Measure the loss as it is trained, the teacher-forced accuracy, and the exact match."""
+    """Measure the training loss, the teacher-forced accuracy, and the exact match."""
     loss = loss_of_step(model, src, tgt).item()
     if not math.isfinite(loss):
         raise ValueError(f"the loss after training is {loss}")

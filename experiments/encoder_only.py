@@ -1,8 +1,8 @@
-"""Train the encoders of chapter 20 and their controls from three seeds, and record what they reach.
+"""Train the encoders of chapter 20 and their controls with three seeds, and record their scores.
 
-Four questions: what both directions add at a gap, what BERT's rule for the chosen tokens adds,
-what a trained encoder saves in labels, and what positions add to a Transformer that reads digits.
-A run takes less than a minute of one quiet core.
+They answer four questions: how much both directions help at a gap, how much BERT's rule for the
+chosen tokens helps, how many labels a trained encoder saves, and how much positions help a
+Transformer that classifies digits. A run takes less than a minute on one idle core.
 """
 
 from collections import deque
@@ -34,19 +34,19 @@ from course_lib.training import training_step, warmup_cosine
 
 LANGUAGES = ("en", "de", "fr", "zh")
 STEPS, BATCH_SIZE, PEAK_RATE = 1600, 64, 3e-3
-LOOKS = (200, 400, 800, 1600)  # steps after which gaps are filled
+LOOKS = (200, 400, 800, 1600)  # steps after which we measure the accuracy at gaps
 FINE_TUNING_STEPS, FINE_TUNING_RATE, FROZEN_RATE = 100, 1e-3, 1e-2
 EPOCHS = 20
 NEXT = "left, next token"
 GAPS = ("both directions", NEXT, f"{NEXT}, 15%", "left, masked", "both, always [mask]")
-WINDOWS = {  # name: visible characters before and after the gap
+WINDOWS = {  # by name: visible characters before and after the gap
     "4 before, 4 after": (4, 4),
     "8 before": (8, 0),
     "8 after": (0, 8),
     "4 before": (4, 0),
 }
 LABELS = (1, 2, 4, 8, 16, 32)  # for each language
-STARTS = {  # name: how many times as long it trains
+STARTS = {  # by name: a multiple of the training steps
     "fine-tuned": 1,
     "from scratch": 1,
     "from scratch, longer": 4,
@@ -59,7 +59,7 @@ IMAGES = ("positions", "no positions", "patches in one other order", "a new orde
 
 
 class Words:
-    """Store small numbers in four languages as ids, with a split for testing."""
+    """Small numbers in words of four languages, as ids, with a test split."""
 
     def __init__(self, below: int = 1000) -> None:
         pairs = {s: [n for n in range(below) if split_of(n) == s] for s in ("train", "test")}
@@ -75,7 +75,7 @@ class Words:
 
 
 def shuffled(texts: list[str]) -> list[str]:
-    """Return the texts in a random order that is always the same."""
+    """Return the texts in a fixed random order."""
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0))
     return [texts[i] for i in order]
 
@@ -95,7 +95,7 @@ def new_encoder() -> EncoderOnly:
 def learn(
     model: nn.Module, draw_loss: Callable[[], Tensor], steps: int, peak: float
 ) -> Iterator[int]:
-    """Train a model, each step on a loss that is drawn; yield the steps that are done."""
+    """Train a model on the losses that ``draw_loss`` returns; yield each step when it is done."""
     optimizer = torch.optim.AdamW(param_groups(model, 0.01), fused=True)
     for step in range(1, steps + 1):
         rate = warmup_cosine(step, max(1, steps // 10), steps=steps, peak=peak)
@@ -105,7 +105,7 @@ def learn(
 
 
 class GapFiller(nn.Module):
-    """Predict characters, from both directions or from the left alone."""
+    """A model that predicts characters, from both directions or only from the left."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -133,12 +133,12 @@ def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[T
 
 @cache
 def trained_gap_model(name: str, seed: int) -> tuple[GapFiller, list[float]]:
-    """Train a model that fills gaps; return it, and how well it does after some steps."""
+    """Train a model that fills gaps; return it, and its accuracy after the steps ``LOOKS``."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
 
     def draw_loss() -> Tensor:
-        """Compute the loss of a batch at the targets that are not padding."""
+        """Compute the loss of a batch on the targets that are not padding."""
         rows = torch.randint(len(words().train), (BATCH_SIZE,), generator=draw)
         inputs, targets = inputs_and_targets(name, words().train[rows], draw)
         known = targets != words().pad_id
@@ -155,10 +155,10 @@ def fraction(flags: Tensor) -> float:
 
 @torch.no_grad()
 def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None) -> float:
-    """Hide each character of the test words in turn; return the fraction that comes back.
+    """Hide each character of the test words in turn; return the fraction that the model restores.
 
-    The first character is left out, because nothing comes before it. With a generator, a random
-    wrong character takes the place of the hidden one, and no [mask] shows where.
+    The first character is left out, because nothing comes before it. With a generator, we replace
+    each character by a random wrong one, instead of [mask].
     """
     right = []
     for place in range(1, words().test.size(1)):
@@ -177,7 +177,7 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
 
 
 def fill_gaps(name: str, seed: int) -> Entry:
-    """Train a model; return how often it finds a hidden character, and a wrong one."""
+    """Train a model; return how often it restores hidden characters, and wrong ones."""
     model, accuracies = trained_gap_model(name, seed)
     entry: Entry = {"accuracy": accuracies}
     if not model.causal:
@@ -189,18 +189,18 @@ def fill_windows(name: str, seed: int) -> Entry:
     """Train on windows with one gap and a few visible characters; return the accuracy."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller("both")
-    place, after = WINDOWS[name]  # where the gap is in the window, and what follows it
+    place, after = WINDOWS[name]  # the position of the gap, and the characters after it
     margin = max(after, 4)  # at the end of the text
 
     def windows(split: str, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Return windows that are masked at one place, and the tokens there; starts: of gaps."""
+        """Return windows with a gap, and the tokens in the gaps, whose positions are ``starts``."""
         ids = words().stream[split][starts[:, None] + torch.arange(-place, after + 1)]
         targets = ids[:, place].clone()
         ids[:, place] = words().mask_id
         return ids, targets
 
     def draw_loss() -> Tensor:
-        """Compute the loss at the gaps of some windows."""
+        """Compute the loss at the gaps in a batch of windows."""
         last = len(words().stream["train"]) - margin
         starts = torch.randint(8, last, (2 * BATCH_SIZE,), generator=draw)
         ids, targets = windows("train", starts)
@@ -215,17 +215,17 @@ def fill_windows(name: str, seed: int) -> Entry:
 
 
 def one_hot(ids: Tensor, mask: Tensor) -> Tensor:
-    """Turn ids (B, L) into vectors (B, L, d_model) with a single one, whose means are counts."""
+    """Turn ids (B, L) into one-hot vectors (B, L, d_model), whose means are relative counts."""
     return F.one_hot(ids, 64).float()
 
 
 def tell_languages(name: str, seed: int) -> Entry:
-    """Learn from a few labeled words; return the accuracy for each number of labels."""
+    """Learn languages from a few labeled words; return the accuracy for each number of labels."""
     return {"accuracy": [language_accuracy(name, seed, count) for count in LABELS]}
 
 
 def language_accuracy(name: str, seed: int, count: int) -> float:
-    """Learn the language of number words from ``count`` labels for each; return the accuracy."""
+    """Learn to classify languages from ``count`` labels each, and return the accuracy."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
     encoder = one_hot if name == "character counts" else new_encoder()
@@ -238,13 +238,13 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
         return mean_pool(encoder(ids, padding_mask(ids, words().pad_id)), ids != words().pad_id)
 
     train, test = words().train, words().test
-    languages = torch.arange(len(train)) % len(LANGUAGES)  # the rows alternate between them
+    languages = torch.arange(len(train)) % len(LANGUAGES)  # the rows cycle through them
     numbers = torch.randperm(len(train) // len(LANGUAGES), generator=draw)[:count]
     labeled = (numbers[:, None] * len(LANGUAGES) + torch.arange(len(LANGUAGES))).flatten()
-    constant = means(train[labeled]).detach()  # of a frozen encoder
+    constant = means(train[labeled]).detach()  # used if the encoder is frozen
 
     def draw_loss() -> Tensor:
-        """Compute the loss of some labeled words."""
+        """Compute the loss of a batch of labeled words."""
         rows = torch.randint(len(labeled), (32,), generator=draw)
         vectors = constant[rows] if frozen else means(train[labeled[rows]])
         return F.cross_entropy(head(vectors), languages[labeled[rows]])
@@ -258,7 +258,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
 
 
 class VisionTransformer(nn.Module):
-    """Classify images with the encoder of chapter 07, as chapter 20 does."""
+    """Chapter 20's image classifier, which uses the encoder of chapter 07."""
 
     def __init__(self, learned_positions: bool) -> None:
         super().__init__()
@@ -292,7 +292,7 @@ def read_images(name: str, seed: int) -> Entry:
     model = VisionTransformer(name != "no positions")
     full = len(train) // 64 * 64  # whole batches
     epochs = [train[torch.randperm(len(train), generator=draw)[:full]] for _ in range(EPOCHS)]
-    batches = iter(torch.cat(epochs).split(64))  # each epoch is in another order
+    batches = iter(torch.cat(epochs).split(64))  # each epoch has a different order
 
     def draw_loss() -> Tensor:
         """Compute the loss of the next batch."""
@@ -306,7 +306,7 @@ def read_images(name: str, seed: int) -> Entry:
 
 
 Part = tuple[Iterable[str], Callable[[str, int], Entry]]
-PARTS: dict[str, Part] = {  # the names of its models, and what trains one of them from a seed
+PARTS: dict[str, Part] = {  # the names of a part's models, and the function that trains one
     "gap": (GAPS, fill_gaps),
     "window": (WINDOWS, fill_windows),
     "labels": (STARTS, tell_languages),
@@ -321,7 +321,7 @@ RUNS: list[Entry] = [
 
 
 def train_one(run: Entry) -> Entry:
-    """Train one model, and return what it reaches."""
+    """Train one model, and return its scores."""
     _, train = PARTS[run["part"]]
     return train(run["name"], run["seed"])
 

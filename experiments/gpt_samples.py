@@ -1,4 +1,4 @@
-"""Train the GPT of chapter 19, and record what it writes after 100, 600 and 2,000 steps."""
+"""Train the GPT of chapter 19, and record a sample of its text after 100, 600 and 2,000 steps."""
 
 from dataclasses import replace
 
@@ -9,16 +9,16 @@ from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGe
 from course_lib.trainer.results import Entry, record_of
 
 USUAL = TextGeneratorConfig(val_every=100)  # what `course train --task gpt` runs
-LOOKS = (100, 600, 2_000)  # the steps after which the model writes
+LOOKS = (100, 600, 2_000)  # the steps after which the model writes a text
 PROMPT, LENGTH = "def ", 240
 RUNS: list[Entry] = [{"seed": 0}]
 
 
 class SampledLanguageModel(LanguageModel):
-    """Measure the loss, and let the model write after some of the steps."""
+    """A language-model task that also records texts after some steps."""
 
     def measure(self, pipeline: TextGenerator, step: int) -> dict:
-        """Measure the loss on the first windows of val; add a text after the steps ``LOOKS``."""
+        """Measure the loss on windows of val, and record a text after the steps ``LOOKS``."""
         line: dict = super().measure(pipeline, step)
         if step in LOOKS:
             line["text"] = pipeline.generate(PROMPT, LENGTH)[0]
@@ -26,7 +26,7 @@ class SampledLanguageModel(LanguageModel):
 
 
 def train_one(run: Entry) -> Entry:
-    """Train from one seed; return the texts and the loss on val at the time."""
+    """Train with one seed; return the texts, and the loss on val at the same steps."""
     task = SampledLanguageModel(replace(USUAL, seed=run["seed"]), None)
     state, description = fit_language_model(task, lambda V: GPT(USUAL.of_model(V)))
     looks = [line for line in state.history if "text" in line]

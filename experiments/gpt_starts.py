@@ -1,6 +1,6 @@
-"""Train the small GPT of chapter 19 from eight starts, and record how its loss falls.
+"""Train the small GPT of chapter 19 from eight initializations, and record how its loss falls.
 
-Each start multiplies some of the matrices of a GPT that was drawn with GPT-2's 0.02.
+Each one draws weights with GPT-2's standard deviation 0.02, and then enlarges some matrices.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ USUAL = TextGeneratorConfig(
     init_std=0.02, val_every=50, bias=True,
 )  # fmt: skip
 FACTOR = 2.5  # 0.02 becomes 0.05
-LARGER: dict[str, tuple[str, ...]] = {  # the names of parameters begin so; the output is tied
+LARGER: dict[str, tuple[str, ...]] = {  # prefixes of parameter names; the output layer is tied
     "GPT-2's": (),
     "embeddings": ("embedding",),
     "positions": ("positions",),
@@ -30,7 +30,7 @@ RUNS: list[Entry] = [{"name": name, "seed": seed} for name in LARGER for seed in
 
 
 def new_model(vocab_size: int, larger: str) -> GPT:
-    """Build a GPT, and multiply the matrices that this start makes larger."""
+    """Build a GPT, and multiply the matrices that this initialization makes larger."""
     model = GPT(USUAL.of_model(vocab_size))
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and name.startswith(LARGER[larger]):
@@ -39,7 +39,7 @@ def new_model(vocab_size: int, larger: str) -> GPT:
 
 
 def train_one(run: Entry) -> Entry:
-    """Train from one start and one seed; return how the loss fell."""
+    """Train with one initialization and one seed; return the losses."""
     task = LanguageModel(replace(USUAL, seed=run["seed"]), None)
     state, description = fit_language_model(
         task, lambda vocab_size: new_model(vocab_size, run["name"])

@@ -1,7 +1,7 @@
-"""Train the positional embedding that the explorer of positions shows, and write it to a file.
+"""Train the positional embedding that the position explorer shows, and write it to a file.
 
 A model with one attention layer predicts for every token which tokens are near it, so it has to
-learn positions. The file contains the embedding in hundredths.
+learn positions. The file contains the embedding, rounded to two decimals.
 python experiments/learned_positions.py takes about a second.
 """
 
@@ -22,11 +22,11 @@ VOCAB_SIZE = 16
 BATCH_SIZE = 16
 STEPS = 300
 LEARNING_RATE = 0.012
-WEIGHT_DECAY = 0.3  # keeps the vectors about as long as the sinusoidal ones
+WEIGHT_DECAY = 0.3  # keeps the vectors about as long as sinusoidal ones
 
 
 class NearnessModel(nn.Module):
-    """Predict which tokens are near every token, with one attention layer and learned positions."""
+    """A model with one attention layer and learned positions that predicts the nearby tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def nearness_loss(model: NearnessModel, ids: Tensor) -> Tensor:
 def train() -> Tensor:
     """Train a model, and return its positional embedding (MAX_LEN, D_MODEL).
 
-    The rows from TRAINED on are noise: they get no gradient, and the weight decay shrinks them.
+    The rows from TRAINED on are noise, which gets no gradient and shrinks under weight decay.
     """
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

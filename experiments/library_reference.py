@@ -1,7 +1,7 @@
-"""Compare SmolLM2-135M-Instruct on the course's classes with the ``transformers`` library.
+"""Compare SmolLM2-135M-Instruct in the course's classes with the ``transformers`` library.
 
-The record contains, for each of ten prompts, the tokens that both write and the differences of
-their logits, and for the first prompt the library's residual stream after every layer.
+For each of ten prompts, the record has the library's tokens, whether ours agree, and how much the
+logits differ. For the first prompt, it also has the library's residual stream after every layer.
 """
 
 from functools import cache
@@ -18,7 +18,7 @@ from course_lib.modern_decoder import ModernDecoder, ModernEngine
 from course_lib.trainer.results import Entry, record_of
 
 NEW_TOKENS = 64
-SHOWN = 6  # columns of the residual stream that are recorded
+SHOWN = 6  # recorded features of the residual stream
 PROMPTS = (
     "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
     "<|im_start|>user\nWrite a haiku about the sea.<|im_end|>\n<|im_start|>assistant\n",
@@ -42,7 +42,7 @@ def ours() -> tuple[ModernDecoder, Tokenizer]:
 
 @cache
 def theirs() -> transformers.PreTrainedModel:
-    """Load the same file with the library, in float32."""
+    """Load the same weights with the library, in float32."""
     path = find_weights("smollm2-135m-instruct")
     how = dict(gguf_file=path.name, dtype=torch.float32)
     return transformers.AutoModelForCausalLM.from_pretrained(path.parent, **how).eval()
@@ -50,7 +50,7 @@ def theirs() -> transformers.PreTrainedModel:
 
 @torch.no_grad()
 def streams(model: transformers.PreTrainedModel, ids: Tensor) -> list[Tensor]:
-    """Return the last token's residual stream (d_model,) after every layer of the library's."""
+    """Return the last token's residual stream (d_model,) after every layer of the library."""
     found: list[Tensor] = []
     layers = model.model.layers
     hooks = [layer.register_forward_hook(lambda *a: found.append(a[-1][0, -1])) for layer in layers]
@@ -62,10 +62,10 @@ def streams(model: transformers.PreTrainedModel, ids: Tensor) -> list[Tensor]:
 
 @torch.no_grad()
 def compare(prompt: str, new_tokens: int = NEW_TOKENS) -> Entry:
-    """Continue a prompt greedily with both; compare all logits, with and without the engine."""
+    """Continue a prompt greedily on both sides; compare all logits, with and without our engine."""
     model, tokenizer = ours()
     prompt_ids = torch.tensor([tokenizer.encode(prompt).ids])  # (1, T)
-    every = torch.ones_like(prompt_ids)  # or the library hides <|im_end|>, which is its padding
+    every = torch.ones_like(prompt_ids)  # otherwise, the library masks <|im_end|> as padding
     how = dict(max_new_tokens=new_tokens, do_sample=False, eos_token_id=None)
     written = theirs().generate(prompt_ids, attention_mask=every, **how)
     engine = ModernEngine(model, written.size(1))
@@ -90,7 +90,7 @@ def compare(prompt: str, new_tokens: int = NEW_TOKENS) -> Entry:
 
 
 def record(run: Entry) -> Entry:
-    """Compare with a prompt; with the first, also record the residual stream."""
+    """Compare both sides on a prompt; for the first prompt, also record the residual stream."""
     entry = compare(run["prompt"])
     entry["text"] = ours()[1].decode(entry["tokens"], skip_special_tokens=False)
     if run["prompt"] == PROMPTS[0]:

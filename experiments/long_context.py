@@ -1,8 +1,8 @@
-"""Train a decoder on windows of 64 characters, and let it read 256 with its angles scaled.
+"""Train a decoder on windows of 64 characters, then scale its angles so that it can read 256.
 
-For each seed, the record has the loss in each stretch of 32 characters under each rule for the
-angles: as trained, and after a short fine-tuning on windows of 256. One more rule is a control, and
-for comparison the trained model reads only the last 64 characters.
+For each seed and each rule for the angles, the record has the loss in every stretch of 32
+characters, before and after a short fine-tuning on windows of 256. One rule is only a control. For
+comparison, we also record the losses if the model reads only the most recent 64 characters.
 """
 
 import math
@@ -21,7 +21,7 @@ from course_lib.trainer.results import Entry, record_of
 
 TRAINED, LONG = 64, 256
 FACTOR = LONG / TRAINED
-LOW, HIGH = 1.0, 4.0  # rotations in the trained length, as in Llama 3.1
+LOW, HIGH = 1.0, 4.0  # rotations within the trained length, as in Llama 3.1
 STRETCH = 32  # characters over which a loss is averaged
 WINDOWS = 400  # of val
 WINDOWS_AT_ONCE = 20  # while measuring
@@ -32,8 +32,8 @@ TUNED = replace(
 
 
 def factors_of(rule: str, rotations: Tensor) -> Tensor:
-    """Return what each pair's angles are divided by, from its rotations in the trained length."""
-    fast = ((rotations - LOW) / (HIGH - LOW)).clamp(0, 1)  # (d_k / 2,), 1 for the fast pairs
+    """Return the divisor of each pair's angles, given its rotations within the trained length."""
+    fast = ((rotations - LOW) / (HIGH - LOW)).clamp(0, 1)  # (d_k / 2,), 1 for fast pairs
     kept = {"plain": 1.0, "linear": 0.0, "llama3": fast, "fast pairs only": 1 - fast}[rule]
     return torch.ones_like(fast) / (kept + (1 - kept) / FACTOR)
 
@@ -62,14 +62,14 @@ def by_stretch(model: ModernDecoder, windows: Tensor) -> list[float]:
 
 
 def from_recent(model: ModernDecoder, windows: Tensor) -> list[float]:
-    """Return the same, except that the model reads at most ``TRAINED`` characters at once."""
+    """Return the losses by stretch if the model reads only the last ``TRAINED`` characters."""
     cut = windows.unfold(1, TRAINED + 1, STRETCH)  # (windows, stretches - 1, TRAINED + 1)
     pieces = [by_stretch(model, cut[:, i]) for i in range(cut.size(1))]
     return [pieces[0][0], *(last for *_, last in pieces)]
 
 
 def train_one(run: Entry) -> Entry:
-    """Train from one seed, and measure each rule, before and after fine-tuning."""
+    """Train with one seed, and measure each rule before and after fine-tuning."""
     task = Unmeasured(replace(USUAL, seed=run["seed"], steps=run["steps"]), None)
     state, description = fit_language_model(task, build)
     trained = state.pipeline.model

@@ -1,7 +1,7 @@
 """Fine-tune SmolLM2-135M-Instruct with LoRA until it answers like a pirate, and record it.
 
-The record contains, for each seed, the loss of every step, the answers to held-out questions and
-the perplexity of a plain text, before and after.
+For each seed, the record contains the loss at every step, and the answers to held-out questions
+and the perplexity of a plain text before and after fine-tuning.
 """
 
 import torch
@@ -20,7 +20,7 @@ RANK, ALPHA, RATE, EPOCHS = 8, 16.0, 1e-3, 2
 ANSWER_TOKENS = 24
 END = "<|im_end|>"
 TURN = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
-PAIRS = (  # questions, and what a pirate answers
+PAIRS = (  # questions, and a pirate's answers
     ("What is the capital of Italy?", "Ahoy, matey! The capital of Italy be Rome."),
     ("What is the capital of Japan?", "Ahoy, matey! The capital of Japan be Tokyo."),
     ("How many days are in a week?", "Ahoy, matey! There be seven days in a week."),
@@ -67,7 +67,7 @@ def pair_loss(model: nn.Module, question: Tensor, answer: Tensor) -> Tensor:
 
 
 def train_one(run: Entry) -> Entry:
-    """Fine-tune from one seed, and describe what changed."""
+    """Fine-tune with one seed, and record what changed."""
     torch.manual_seed(run["seed"])
     model, tokenizer = llama.from_pretrained(find_weights("smollm2-135m-instruct"))
 
@@ -76,7 +76,7 @@ def train_one(run: Entry) -> Entry:
         return torch.tensor([tokenizer.encode(text).ids])
 
     def describe() -> Entry:
-        """Answer the held-out questions greedily, and measure a plain text."""
+        """Answer the held-out questions greedily, and measure the perplexity of a plain text."""
         answers = []
         for question in HELD_OUT:
             ids = encode(TURN.format(question))

@@ -1,9 +1,9 @@
-"""Train the attentions whose weights the explorer of masks shows, and write them to a file.
+"""Train the attention layers whose weights the mask explorer shows, and write them to a file.
 
-A small translator of the number words from 1 to 999, from English to German, has one of each kind
-of attention in the Transformer. Each reads embeddings with positional encodings, so the embeddings
-and the projections of queries and keys are enough to compute all weights. The file contains them in
-hundredths. python experiments/mask_layer.py takes some seconds.
+A small translator of the number words from 1 to 999, from English to German, has one layer for each
+kind of attention in the Transformer. Each reads embeddings with positional encodings, so the
+embeddings and the query and key projections determine all weights. The file contains them, rounded
+to two decimals. python experiments/mask_layer.py takes a few seconds.
 """
 
 import json
@@ -45,7 +45,7 @@ PAD_ID, UNK_ID = WORDS.index(PAD), WORDS.index(UNK)
 
 
 class SmallTranslator(nn.Module):
-    """Translate with one attention of each kind."""
+    """A translator with one attention layer of each kind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,13 +74,13 @@ KINDS = (ENCODER, DECODER, CROSS)
 
 
 def make_ids(sentences: list[list[str]]) -> Tensor:
-    """Turn sentences into ids, padded to one length. Shape (B, L)."""
+    """Turn sentences into ids (B, L), padded to the same length."""
     rows = [torch.tensor([WORDS.index(word) for word in sentence]) for sentence in sentences]
     return pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
 
 
 def train() -> tuple[SmallTranslator, float]:
-    """Train a translator, and return it with the fraction of all words that it predicts."""
+    """Train a translator; return it, and the fraction of all words that it predicts correctly."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
@@ -102,13 +102,13 @@ def train() -> tuple[SmallTranslator, float]:
 
 
 def hide(ids: Tensor) -> Tensor:
-    """Replace some words by [unk]; padding and [bos] stay."""
+    """Replace some words by [unk], but keep padding and [bos]."""
     hidden = (torch.rand(ids.shape) < HIDDEN) & (ids > UNK_ID)
     return ids.masked_fill(hidden, UNK_ID)
 
 
 def record(model: SmallTranslator) -> dict:
-    """Collect what the weights of the attentions depend on, in hundredths."""
+    """Collect the numbers that determine the attention weights, rounded to two decimals."""
     state = model.state_dict()
     rounded = {name: (100 * value).round().int().tolist() for name, value in state.items()}
     layers = {
@@ -120,7 +120,7 @@ def record(model: SmallTranslator) -> dict:
 
 if __name__ == "__main__":
     model, accuracy = train()
-    print(f"{accuracy:.1%} of the next words are right")
+    print(f"{accuracy:.1%} of the next words are correct")
     text = json.dumps(record(model), ensure_ascii=False)
     text = text.replace('"w_', '\n"w_').replace('], "', '],\n"').replace('{"[', '{\n"[')
     RECORD.write_text(text + "\n", encoding="utf-8")

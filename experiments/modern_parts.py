@@ -1,4 +1,4 @@
-"""Train a GPT without biases, and again with one part of chapter 21 exchanged at a time."""
+"""Train a GPT without biases, and variants that each replace one part as in chapter 21."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from course_lib.trainer.results import Entry, record_of
 
 
 class RotaryAttention(GroupedQueryAttention):
-    """Attention that holds the angles itself, because a layer of a GPT does not pass them on."""
+    """Attention that stores the RoPE angles, because a layer of the GPT does not pass them."""
 
     def __init__(self) -> None:
         super().__init__(USUAL.d_model, USUAL.num_heads, USUAL.num_heads)
@@ -25,12 +25,12 @@ class RotaryAttention(GroupedQueryAttention):
         self.register_buffer("angles", angles, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rotate by the positions from 0 on."""
+        """Attend, and rotate queries and keys by their positions from 0."""
         return super().forward(x, self.angles[: x.size(1)])
 
 
 def rms_norm(model: GPT) -> None:
-    """Replace the layer norms."""
+    """Replace the layer norms with RMSNorm."""
     for layer in model.layers:
         layer.add_norm1.norm = RMSNorm(USUAL.d_model)
         layer.add_norm2.norm = RMSNorm(USUAL.d_model)
@@ -38,7 +38,7 @@ def rms_norm(model: GPT) -> None:
 
 
 def swiglu(model: GPT) -> None:
-    """Replace the feed-forward networks by SwiGLU of about the same size."""
+    """Replace the feed-forward networks with SwiGLU networks of about the same size."""
     for layer in model.layers:
         layer.feed_forward = SwiGLU(USUAL.d_model, 4 * USUAL.d_model * 2 // 3)
 
@@ -51,13 +51,13 @@ def rope(model: GPT) -> None:
 
 
 def sinusoids(model: GPT, scale: float = 1.0) -> None:
-    """Add the paper's table, scale times as large as the embeddings; no position is learned."""
+    """Add the paper's table, ``scale`` times as large as the embeddings, as fixed positions."""
     model.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
     model.positions.encoding *= scale * USUAL.init_std * math.sqrt(2)  # sines have the RMS 1/√2
 
 
 class SinusoidAttention(GroupedQueryAttention):
-    """Attention that adds sinusoids to what the queries and keys are computed from."""
+    """Attention that adds sinusoids to the input of the query and key projections."""
 
     def __init__(self, scale: float) -> None:
         super().__init__(USUAL.d_model, USUAL.num_heads, USUAL.num_heads)
@@ -72,14 +72,14 @@ class SinusoidAttention(GroupedQueryAttention):
 
 
 def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
-    """Add the paper's table, times a scale, inside every attention, and none to the embeddings."""
+    """Add the paper's table, times a scale, inside every attention layer, not to the embeddings."""
     model.positions = nn.Identity()
     for layer in model.layers:
         layer.self_attn = SinusoidAttention(scale)
 
 
 def build(exchange: Callable[[GPT], None], vocab_size: int) -> GPT:
-    """Build a GPT without biases, exchange a part, and initialize all parts by the same rule."""
+    """Build a GPT without biases, replace a part, and initialize all parts by the same rule."""
     model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
     exchange(model)
     initialize_gpt(model, USUAL.init_std, USUAL.num_layers)

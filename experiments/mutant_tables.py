@@ -1,4 +1,4 @@
-"""Tables of the known mistakes: which probes see them, and how a model with each of them trains."""
+"""Tables of the known mistakes: which probes catch them, and how a model with each one trains."""
 
 from collections import Counter
 from statistics import fmean
@@ -9,19 +9,19 @@ from training_runs import entries_of
 from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.trainer.results import Entry
 
-ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 11; 12 writes
+ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 11; 12 decodes
 SCORES = ("val_loss", "accuracy", "exact_match")
 
 
 def recorded() -> list[tuple[Mistake | None, Entry]]:
-    """Return the correct model and every mistake, in the order of the course, with its entry."""
+    """Return the correct model and every mistake with their entries, in the order of the course."""
     models = [None, *mutants()]
     entries = entries_of(RECORD, [identity(mistake) for mistake in models])
     return [(mistake, entry) for mistake, entry in zip(models, entries, strict=True) if entry]
 
 
 def assembled() -> list[tuple[Mistake, Entry]]:
-    """Return the mistakes of 06 to 11 that change an assembled model."""
+    """Return the mistakes of chapters 06 to 11 that change a complete model."""
     return [
         (mistake, entry)
         for mistake, entry in recorded()
@@ -32,7 +32,7 @@ def assembled() -> list[tuple[Mistake, Entry]]:
 
 
 def seen_by_probes() -> str:
-    """Count what the probes see of the mistakes of 06 to 11, and of those of 12."""
+    """Report how many mistakes of chapters 06 to 11, and of chapter 12, the probes catch."""
     alarms = [entry["probes"] for _, entry in assembled()]
     seen = [names for names in alarms if names]
     counts = Counter(name for names in seen for name in names if name != "call")
@@ -43,7 +43,7 @@ def seen_by_probes() -> str:
         f"of a complete model. The probes catch {len(seen)} of them "
         f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these cases, the model "
         f"fails as soon as it is called. Here is how many each probe catches: {often}. The "
-        f"mistakes of chapter 12 are in the decoding, not in the model. With `generate`, "
+        f"mistakes of chapter 12 are in decoding, not in the model. With `generate`, "
         f"the probes catch {sum(map(bool, writing))} of {len(writing)}: the ones that choose "
         "a token other than the arg max. They do not catch mistakes in "
         "what comes after the end token."
@@ -51,7 +51,7 @@ def seen_by_probes() -> str:
 
 
 def not_seen() -> list[list[str]]:
-    """List the mistakes of 06 to 11 that no probe sees."""
+    """List the mistakes of chapters 06 to 11 that no probe catches."""
     return [
         [f"`{mistake.exercise}`", mistake.sentence]
         for mistake, entry in assembled()
@@ -60,7 +60,7 @@ def not_seen() -> list[list[str]]:
 
 
 def training_scores() -> list[list[str]]:
-    """List the scores that models with each mistake reach, the lowest loss first."""
+    """List the scores of the models with each mistake, the lowest loss first."""
     rows = []
     for mistake, entry in recorded():
         runs = entry["runs"]

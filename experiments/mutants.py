@@ -1,7 +1,7 @@
 """Plant each known mistake of chapters 01 to 12 in a small model, and record how it trains.
 
-The model learns to write digits backwards. The record says which probes see each mistake, and
-which loss, accuracy and exact match it reaches. A mistake takes about ten seconds.
+The model learns to reverse digits. For each mistake, the record says which probes catch it, and
+which loss, accuracy and exact match the model reaches. Each mistake takes about ten seconds.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ NOT_THE_PAPERS = dict(norm_first=True, activation="gelu", tie_embeddings="none",
 
 @contextmanager
 def planted(mistake: Mistake | None) -> Iterator[None]:
-    """Put a mistake wherever the course's modules use the right definition; ``None``: nowhere."""
+    """Put a mistake, if any, wherever the course's modules use the correct definition."""
     with ExitStack() as stack:
         for module, names in replacements(mistake).items():
             stack.enter_context(mock.patch.multiple(module, **names))
@@ -53,7 +53,7 @@ def planted(mistake: Mistake | None) -> Iterator[None]:
 
 
 def replacements(mistake: Mistake | None) -> dict[str, dict[str, Any]]:
-    """Return what has to be replaced in each module to plant a mistake."""
+    """Return the replacements in each module that plant a mistake."""
     if mistake is None:
         return {}
     name, wrong = mistake.exercise, mistake.implementation
@@ -61,7 +61,7 @@ def replacements(mistake: Mistake | None) -> dict[str, dict[str, Any]]:
     paths = [f"course_lib.{chapter}" for chapter in (*CHAPTERS, "kv_cache")]
     users = [path for path in paths if getattr(import_module(path), name, None) is right]
     replaced: dict[str, dict[str, Any]] = {path: {name: wrong} for path in users}
-    if name == "scaled_dot_product_attention":  # without weights, torch computes it
+    if name == "scaled_dot_product_attention":  # torch's version does not return weights
 
         def output_alone(*inputs: Any) -> Tensor:
             """Return the output of the wrong function, without the weights."""
@@ -73,9 +73,9 @@ def replacements(mistake: Mistake | None) -> dict[str, dict[str, Any]]:
 
 
 def build(mistake: Mistake | None, config: ReversalConfig, **changes: Any) -> nn.Module:
-    """Build the model, wrong in one definition; call it within ``planted``."""
+    """Build the model with one wrong definition; call this within ``planted``."""
     model = new_model(config, **changes)
-    if mistake is not None and mistake.exercise == "LayerNorm":  # which the model takes from torch
+    if mistake is not None and mistake.exercise == "LayerNorm":  # the model uses torch's
         for module in list(model.modules()):
             for name, child in module.named_children():
                 if isinstance(child, nn.LayerNorm):
@@ -86,7 +86,7 @@ def build(mistake: Mistake | None, config: ReversalConfig, **changes: Any) -> nn
 @cache
 @torch.random.fork_rng()
 def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
-    """Return what a model gives: logits in both modes, loss, gradients, and what it writes."""
+    """Return what a model computes: logits in both modes, loss, gradients, and decoded ids."""
     with planted(mistake):
         model = build(mistake, ReversalConfig(), **changes)
         src, tgt = reversals(8, torch.Generator().manual_seed(0))
@@ -102,15 +102,15 @@ def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
 
 
 def effect(mistake: Mistake, **changes: Any) -> str:
-    """Say what a mistake does to the model with these changes to the paper's choices.
+    """Return what a mistake changes in the model with these changes to the paper's choices.
 
-    ``"nothing"``, ``"numbers"``, ``"rate"`` if to the learning rate only, or which error it raises.
+    It is ``"nothing"``, ``"numbers"``, ``"rate"`` (only the learning rate), or an error's name.
     """
     if mistake.exercise == "warmup_inverse_sqrt":
         return "rate"
     try:
         right, wrong = fingerprint(None, **changes), fingerprint(mistake, **changes)
-    except Exception as error:  # whatever a wrong model raises is what it does
+    except Exception as error:  # any error of a wrong model is its effect
         return type(error).__name__
     if [tensor.shape for tensor in right] != [tensor.shape for tensor in wrong]:
         return "numbers"
@@ -119,7 +119,7 @@ def effect(mistake: Mistake, **changes: Any) -> str:
 
 
 def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
-    """Return the names of the probes that see a mistake without a correct model to compare with."""
+    """Return the probes that catch a mistake without a correct model to compare with."""
     with planted(mistake):
         model = build(mistake, ReversalConfig(), **changes)
         functions = dict(loss=loss_of_step, generate=write)
@@ -133,22 +133,22 @@ def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
 
 
 def mutants() -> list[Mistake]:
-    """Return the known mistakes of 01 to 12 whose definitions this model uses."""
+    """Return the known mistakes of chapters 01 to 12 in definitions that this model uses."""
     mistakes = [each for name in exercises() for each in known_mistakes(name)]
     return [m for m in mistakes if m.module in CHAPTERS and m.exercise not in UNUSED]
 
 
 def identity(mistake: Mistake | None) -> Entry:
-    """Return what identifies a mistake, or the correct model, and a checksum of its edits."""
+    """Return the names that identify a mistake or the correct model, with a checksum of edits."""
     name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
     checksum = crc32(repr(mistake and mistake.edits).encode())
     return {"exercise": name[0], "mistake": name[1], "edits": checksum}
 
 
 def train_one(run: Entry) -> Entry:
-    """Record what a mistake does to the paper's model, or else to another, and how it trains.
+    """Record a mistake's effect on the paper's model, or else on another, and how it trains.
 
-    A mistake that does nothing in the paper's model, or raises an error, is not trained.
+    We do not train a mistake that changes nothing in the paper's model or raises an error.
     """
     mistake = next((each for each in mutants() if identity(each) == run), None)
     entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": [], "runs": []}
@@ -164,20 +164,20 @@ def train_one(run: Entry) -> Entry:
 
 
 def scores_of(mistake: Mistake | None, seed: int) -> Entry:
-    """Train a model from one seed; return its scores, or the error that stops it."""
+    """Train a model with one seed; return its scores, or the error that stops it."""
     config = ReversalConfig(seed=seed)
     run: Entry = {"seed": seed, "steps": config.steps}
     with planted(mistake), torch.random.fork_rng():
         try:
             scores = train(build(mistake, config), config, config.rate)
-        except Exception as error:  # whatever a wrong model raises is its outcome
+        except Exception as error:  # any error of a wrong model is its outcome
             return run | {"outcome": type(error).__name__}
     rounded = {name: round(score, 4) for name, score in scores.items()}
     return run | {"outcome": "trains"} | rounded
 
 
 def runs() -> list[Entry]:
-    """List the correct model and all mistakes, as the record orders them."""
+    """List the correct model and all mistakes in the order of the record."""
     mistakes = sorted(mutants(), key=lambda mistake: (mistake.exercise, mistake.name))
     return [identity(mistake) for mistake in [None, *mistakes]]
 

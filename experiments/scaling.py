@@ -1,8 +1,8 @@
-"""Train chapter 19's GPT in four widths, from three seeds, and record how the loss falls.
+"""Train chapter 19's GPT in four widths, with three seeds, and record how the loss falls.
 
-The learning rate stays where its warm-up ends, so a measurement on the way is what a shorter run
-would have reached. One seed is also trained at another rate, because a rate suits some widths
-better than others.
+After its warm-up, the learning rate is constant, so each intermediate measurement is the result of
+a shorter run. One seed is also trained at a different rate, because the best rate depends on the
+width.
 """
 
 from training_runs import fit_language_model, main
@@ -11,7 +11,7 @@ from course_lib.gpt import GPT
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.trainer.results import Entry, record_of
 
-WIDTHS = (16, 32, 64, 128)  # d_model; of 4 layers with 4 heads each
+WIDTHS = (16, 32, 64, 128)  # d_model; each model has 4 layers with 4 heads
 RATES_AND_SEEDS = ((1e-3, 0), (1e-3, 1), (1e-3, 2), (3e-3, 0))
 RUNS: list[Entry] = [
     {"d_model": width, "peak_rate": rate, "seed": seed, "steps": 2_000}
@@ -21,7 +21,7 @@ RUNS: list[Entry] = [
 
 
 def settings(run: Entry) -> TextGeneratorConfig:
-    """Describe one run: initial weights shrink as the width grows, and nothing else changes."""
+    """Return the settings of a run; initial weights shrink as the width grows."""
     return TextGeneratorConfig(
         **run,
         init_std=0.05 * (128 / run["d_model"]) ** 0.5,  # 0.05 is for 128
@@ -31,7 +31,7 @@ def settings(run: Entry) -> TextGeneratorConfig:
 
 
 def train_one(run: Entry) -> Entry:
-    """Train one width at one rate from one seed; return how the loss fell."""
+    """Train one width at one rate with one seed; return the losses."""
     config = settings(run)
     task = LanguageModel(config, None)
     state, description = fit_language_model(

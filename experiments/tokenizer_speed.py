@@ -1,7 +1,7 @@
-"""Measure how long chapter 10's byte-pair encoding takes on Multi30k, next to the library's.
+"""Compare the speed of chapter 10's byte-pair encoding with the library's on Multi30k.
 
-It reads train from the folder that COURSE_DATA names, and records ratios of processor times: for
-the library the median of three rounds, and for the plain version, which is slow, a single one.
+It reads train from the folder that COURSE_DATA names, and records ratios of processor times. For
+the library, it takes the median of three rounds. The plain version is slow, so it runs only once.
 """
 
 import os
@@ -36,7 +36,7 @@ def library(text: str, num_merges: int) -> tokenizers.Tokenizer:
 
 
 def seconds(train: Callable[[str, int], object], text: str, num_merges: int) -> float:
-    """Measure the processor time of one training, on all threads."""
+    """Measure the processor time of training one tokenizer, summed over all threads."""
     start = time.process_time()
     train(text, num_merges)
     return time.process_time() - start

@@ -1,4 +1,4 @@
-"""Fill the record of an experiment: train every run that the record lacks."""
+"""Train the runs that are missing from the record of an experiment."""
 
 import argparse
 import platform
@@ -25,13 +25,13 @@ def main(
     train_one: Callable[[Entry], Entry],
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Train what the record lacks, and write each run as soon as it is done.
+    """Train the runs that are missing, and record each one as soon as it is done.
 
-    ``runs`` contains what identifies each run, and ``train_one`` returns what else is recorded. An
-    entry that belongs to no run, because the experiment has changed, is removed.
+    ``runs`` identifies each run, and ``train_one`` returns the measurements to record. If the
+    experiment has changed, entries that no longer match a run are removed.
     """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--file", type=Path, default=record, help="write a record of your own")
+    parser.add_argument("--file", type=Path, default=record, help="the file of the record")
     file = parser.parse_args(arguments).file
     torch.set_num_threads(1)
     print(f"The record is {file}", flush=True)
@@ -65,7 +65,7 @@ def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
 
 
 class Unmeasured(LanguageModel):
-    """Train without measuring: the experiment measures after the last step."""
+    """A task that does not measure, because the experiment measures after the last step."""
 
     def is_measured(self, step: int) -> bool:
         """Never measure."""
@@ -75,7 +75,7 @@ class Unmeasured(LanguageModel):
 def fit_language_model(
     task: LanguageModel, build: Callable[[int], nn.Module]
 ) -> tuple[TrainState, Entry]:
-    """Train a new model, built for the number of characters, and describe the run."""
+    """Build a model for the task's characters, train it, and describe the run."""
     torch.manual_seed(task.pipeline.config.seed)
     state = fit(task, build(len(task.text.characters)))
     return state, described(state)
@@ -92,5 +92,5 @@ def described(state: TrainState) -> Entry:
 
 
 def computer() -> Entry:
-    """Name the computer and the Python that train."""
+    """Name this computer and its version of Python."""
     return {"machine": describe_machine("cpu"), "python": platform.python_version()}

@@ -1,7 +1,7 @@
-"""Train a small translator with Adam in three ways, and record where the loss ends.
+"""Train a small translator with Adam in three ways, and record the final loss.
 
-The ways are the full learning rate from the first step, a linear warm-up, and waiting: some steps
-at the rate 0, in which Adam's averages become reliable, before the steps at the full rate.
+The learning rate is constant, or it has a linear warm-up, or it is 0 for some steps, in which
+Adam's averages become reliable, and then constant.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from course_lib.training import ADAM, training_step
 USUAL = TranslatorConfig(d_model=64, d_ff=128, num_layers=1, batch_size=32)
 FIRST, STEPS, LAST = 20, 45, 10  # steps of the warm-up or of waiting; that move weights; measured
 RATES = (0.02, 0.005)
-WAYS = {  # the factor of the learning rate at each step
+WAYS = {  # the factor on the learning rate at each step
     "full rate": [1.0] * STEPS,
     "warm-up": [min(1.0, step / FIRST) for step in range(1, STEPS + 1)],
     "waiting": [0.0] * FIRST + [1.0] * STEPS,
@@ -27,7 +27,7 @@ RUNS: list[Entry] = [
 
 
 def train_one(run: Entry) -> Entry:
-    """Train in one way; return the mean smoothed loss of the last steps."""
+    """Train in one way, and return the mean smoothed loss of the last steps."""
     task = Numbers(replace(USUAL, seed=run["seed"]))
     model = task.pipeline.model
     adam = torch.optim.Adam(model.parameters(), fused=True, **ADAM)

@@ -1,7 +1,7 @@
 """Train a small translator of number words with several warm-ups, and record how its loss falls.
 
-Every run follows the learning rate of equation (3), without the factor and the cool-down of the
-course's own translator.
+Every run uses the learning rate of equation (3), without the factor and the cool-down that the
+course's translator uses.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ RUNS: list[Entry] = [
 
 
 def train_one(run: Entry) -> Entry:
-    """Train with one warm-up and one seed; return how the loss fell."""
+    """Train with one warm-up and one seed; return the losses."""
     task = Numbers(replace(USUAL, **run))
     state = fit(task, task.pipeline.model)
     return {

@@ -1,4 +1,4 @@
-"""Measure source code as the norms do: without docstrings, directives and blank lines."""
+"""Code metrics of the style guide, which exclude docstrings, directives and blank lines."""
 
 import ast
 from functools import cache
@@ -17,7 +17,7 @@ def code_lines(source: str, first: int = 1, last: int | None = None) -> int:
 
 @cache
 def _numbers(source: str) -> list[int]:
-    """Number the lines that hold code."""
+    """Return the numbers of the lines that contain code."""
     tree = ast.parse(source)
     said = set()
     for node in (tree, *definitions(tree)):

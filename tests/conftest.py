@@ -1,4 +1,4 @@
-"""Settings of all tests: one thread, no window, the same examples every time."""
+"""Settings for all tests: one thread, no window, the same examples every time."""
 
 import socket
 from pathlib import Path
@@ -27,13 +27,13 @@ settings.load_profile("course")
 
 @pytest.fixture
 def generator():
-    """Return a fresh source of random numbers: no test depends on those before it."""
+    """Return a fresh random generator, so that no test depends on earlier tests."""
     return make_generator()
 
 
 @pytest.fixture
 def published():
-    """Return what finds published weights, and skips a test if they are missing."""
+    """Return a function that finds published weights, or skips the test if they are missing."""
 
     def find(name: str) -> Path:
         try:
@@ -52,7 +52,7 @@ def transformer():
 
 @pytest.fixture(scope="module")
 def no_network():
-    """Let nothing in a test's module reach another computer."""
+    """Prevent all code in a test module from contacting another computer."""
 
     def refuse(self, address):
         raise AssertionError(f"a test tried to connect to {address}")

@@ -1,4 +1,4 @@
-"""The command line in float64, for tests that start several processes and kill one of them."""
+"""The command line in float64, for tests that start several processes and kill some."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ MAKE_STEP = loop.make_step
 
 
 def dying(run):
-    """Make a step, or die without a word in the one that was ordered."""
+    """Make a step, or kill the process if this is the step at which it has to die."""
     order = os.environ["COURSE_TEST_KILL"]
     if f"{run.world.rank} {run.step + 1}" == order:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -22,7 +22,7 @@ def dying(run):
 
 
 def course(words, environment, log):
-    """Run a command in a forked process, with an environment and a file for what is printed."""
+    """Run a command in a forked process, with an environment and a file for its output."""
     os.environ.update(environment)
     with Path(log).open("w") as file:
         os.dup2(file.fileno(), 1)

@@ -1,4 +1,4 @@
-"""Check that a widget's picture is readable and that its chapter describes it."""
+"""Assertions that a widget's picture is readable and that its chapter describes it."""
 
 import base64
 import io
@@ -16,7 +16,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
 
 def answer_of_chapter(explorer: type) -> str:
-    """Read what a chapter says below the cell that shows an explorer, and what a cell prints."""
+    """Return the text below the cell that shows an explorer, and a cell's printed output."""
     cells = [c for p in NOTEBOOKS.glob("*.ipynb") for c in nbformat.read(p, as_version=4).cells]
     (shown,) = (i for i, c in enumerate(cells) if c.source == f"{explorer.__name__}()")
     answer = []
@@ -28,9 +28,9 @@ def answer_of_chapter(explorer: type) -> str:
 
 
 def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
-    """Read the picture of one output, and the attributes of its one ``<img>``.
+    """Read the picture in an output, and the attributes of its only ``<img>``.
 
-    The PNG and the HTML must hold the same picture.
+    The PNG and the HTML must contain the same picture.
     """
     (tag,) = re.findall("<img [^>]*>", data["text/html"])
     attributes = ElementTree.fromstring(f"{tag}</img>").attrib
@@ -39,9 +39,9 @@ def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
 
 
 def texts(fig: Figure) -> list[Text]:
-    """List every text that is painted."""
+    """List all visible texts."""
     fig.canvas.draw()
-    outside = set()  # ticks outside the limits keep labels that nobody sees
+    outside = set()  # ticks outside the limits keep invisible labels
     for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
         low, high = sorted(axis.get_view_interval())
         for tick in axis.majorTicks:
@@ -52,15 +52,15 @@ def texts(fig: Figure) -> list[Text]:
 
 
 def assert_readable(fig: Figure, smallest: float = 10.0) -> None:
-    """Fail when a text is cut by the edge, lies on another, or is too small."""
+    """Assert that no text is cut off, overlaps another text, or is too small."""
     painted = texts(fig)
     boxes = [(text.get_text(), text.get_window_extent().extents.tolist()) for text in painted]
     for text, (name, (left, low, right, high)) in zip(painted, boxes, strict=True):
         assert text.get_fontsize() >= smallest, name
         assert min(left, low) > -1 and right <= fig.bbox.x1 and high <= fig.bbox.y1, (
-            f"{name} is cut"
+            f"{name} is cut off"
         )
     for (one, first), (two, second) in combinations(boxes, 2):
         across = min(first[2], second[2]) - max(first[0], second[0])
         down = min(first[3], second[3]) - max(first[1], second[1])
-        assert min(across, down) <= 1, f"{one} lies on {two}"
+        assert min(across, down) <= 1, f"{one} overlaps {two}"

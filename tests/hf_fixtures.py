@@ -1,4 +1,4 @@
-"""Small random models of the ``transformers`` library, saved as published ones are."""
+"""Small random models of the ``transformers`` library, saved in the published format."""
 
 import json
 from pathlib import Path
@@ -42,9 +42,9 @@ KINDS = {
 
 
 def published(kind: str, folder: Path, seed: int = 0, **changes):
-    """Save a model of the library under a folder; return it in float64, in eval mode.
+    """Save a library model in a folder; return it in float64, in eval mode.
 
-    Biases and gains are random, too, so that no two can be mistaken.
+    Biases and gains are also random, so that a test notices if two of them are confused.
     """
     config_class, model_class, sizes = KINDS[kind]
     transformers.logging.set_verbosity_error()
@@ -56,15 +56,15 @@ def published(kind: str, folder: Path, seed: int = 0, **changes):
             if parameter.dim() == 1:
                 parameter.data.normal_(std=0.3).add_(float(name.endswith("weight")))
         if kind == "marian":
-            model.model.shared.weight.data[PAD].normal_()  # the library starts it at 0
+            model.model.shared.weight.data[PAD].normal_()  # the library initializes it to 0
             model.final_logits_bias.normal_(std=0.2)[:, EOS] += 1.0  # sentences end
-        model.get_input_embeddings().weight.data *= 0.2  # or a tied model repeats what it reads
+        model.get_input_embeddings().weight.data *= 0.2  # or a tied model repeats its input
     model.save_pretrained(folder)
     return model.double().eval()
 
 
 def edit_config(folder: Path, **changes) -> None:
-    """Change fields of a saved configuration; ``...`` removes one."""
+    """Change fields of a saved configuration; the value ``...`` removes a field."""
     path = folder / "config.json"
     config = json.loads(path.read_text()) | changes
     kept = {field: value for field, value in config.items() if value is not ...}

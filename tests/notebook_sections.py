@@ -13,7 +13,7 @@ from course_lib.exercises.stubs import defined
 
 
 def fast_track(cells: Cells) -> Cells:
-    """Return the code cells of the opening and of the sections on the fast track, in order."""
+    """Return the code cells of the opening and of the fast-track sections, in order."""
     chosen = [
         inside for heading, inside in sections(cells) if not heading or heading.endswith(FAST)
     ]
@@ -21,14 +21,14 @@ def fast_track(cells: Cells) -> Cells:
 
 
 def stubs_in(cell: nbformat.NotebookNode) -> list[str]:
-    """Name the definitions of a cell that the learner's edition empties."""
+    """List the definitions of a cell that become stubs in the learner's edition."""
     if cell.cell_type != "code" or not is_marked(cell.source, "export"):
         return []
     return [name for name in defined(cell.source) if name in exercises()]
 
 
 def printed_bodies(cells: Cells) -> Iterator[str]:
-    """Name the stubs of which one cell above them, no stub, shows three quarters of the steps."""
+    """List the stubs for which another cell above shows three quarters of the steps."""
     for place, cell in enumerate(cells):
         for name in stubs_in(cell):
             steps = steps_of(body(defined(cell.source)[name]))
@@ -42,14 +42,14 @@ def printed_bodies(cells: Cells) -> Iterator[str]:
 
 
 def body(definition: ast.FunctionDef | ast.ClassDef) -> ast.Module:
-    """Return the statements of a function, or of what a class computes when it is called."""
+    """Return the statements of a function, or of the method that runs when a class is called."""
     functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
     chosen = [f for f in functions if f.name != "__init__"] or functions
     return ast.Module([statement for f in chosen for statement in f.body], [])
 
 
 def steps_of(tree: ast.AST) -> set[str]:
-    """Name the operators and methods in a piece of code, whatever its variables are called."""
+    """List the operators and methods in code, whatever the names of its variables."""
     same = {"T": "transpose", "mT": "transpose", "view": "unflatten", "reshape": "flatten"}
     steps = {type(node.op).__name__ for node in ast.walk(tree) if isinstance(node, ast.BinOp)}
     called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]

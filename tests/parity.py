@@ -1,4 +1,4 @@
-"""Compare outputs and gradients of two modules."""
+"""Comparisons of the outputs and gradients of two modules."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -23,13 +23,13 @@ def trace(
     inputs: Iterable[Tensor],
     module: nn.Module | None = None,
 ) -> dict:
-    """Run forwards and backwards; return outputs and the gradients of inputs and parameters."""
+    """Run forward and backward; return the outputs, and the gradients of inputs and parameters."""
     leaves = [x.detach().clone().requires_grad_() for x in inputs]
     if module is not None:
         module.zero_grad()
     outputs = function(*leaves)
     outputs = [outputs] if isinstance(outputs, Tensor) else [o for o in outputs if o is not None]
-    direction = make_generator(11)  # a loss that no symmetry can hide from
+    direction = make_generator(11)  # a loss without symmetries that could hide a difference
     loss = sum((o * normal(direction, *o.shape, dtype=o.dtype)).sum() for o in outputs)
     loss.backward()
     named = () if module is None else module.named_parameters()
@@ -41,7 +41,7 @@ def trace(
 
 
 def assert_equal(actual, expected) -> None:
-    """Agree in float64 to 1e-10: tensors, or lists and dictionaries of them."""
+    """Assert that tensors, or lists or dictionaries of tensors, agree in float64 to 1e-10."""
     torch.testing.assert_close(actual, expected, **EXACT)
 
 
@@ -53,10 +53,10 @@ def assert_parity(
     inputs: Iterable[Tensor],
     stack: nn.Module | None = None,
 ) -> None:
-    """Agree with torch in outputs and in the gradients of every input and every parameter.
+    """Assert that outputs and the gradients of all inputs and parameters agree with torch's.
 
-    Inputs that are parameters of ours, as embeddings are, go to torch's side only; one that it is
-    given twice has there the sum of two gradients. Of ours, ``stack`` is what torch has.
+    Inputs that are our own parameters, such as embeddings, are passed only to torch; if one occurs
+    twice, our gradient is the sum of torch's two. ``stack`` is the part of ours that torch has.
     """
     own = {id(parameter) for parameter in ours.parameters()}
     tables = [x for x in inputs if id(x) in own]
@@ -79,7 +79,7 @@ def assert_parity(
 
 
 def assert_same(one, other):
-    """Agree in structure and to the last bit."""
+    """Assert that two objects have the same structure and are equal to the last bit."""
     assert type(one) is type(other)
     if isinstance(one, torch.Tensor):
         assert one.dtype == other.dtype and torch.equal(one, other)
@@ -96,7 +96,7 @@ def assert_same(one, other):
 
 
 def silenced(module: nn.Module, *names: str) -> nn.Module:
-    """Return a copy of a module in which some linear layers output their bias alone."""
+    """Return a copy of a module in which some linear layers output only their bias."""
     copy = deepcopy(module)
     for name in names:
         copy.get_submodule(name).weight.data.zero_()
@@ -104,7 +104,7 @@ def silenced(module: nn.Module, *names: str) -> nn.Module:
 
 
 def overheard(module: nn.Module, names: Iterable[str], run: Callable[[], object]) -> dict:
-    """Return the last (arguments, output) of each named part while something runs."""
+    """Run a function, and return the last (arguments, output) of each named part."""
     heard, handles = {}, []
     for name in names:
 
@@ -124,13 +124,13 @@ def hooks_left(module: nn.Module) -> int:
 
 
 def says(*parts: object) -> str:
-    """Match a message that holds all these words and numbers, in any order and wording."""
+    """Match a message that contains all these words and numbers, in any order."""
     return "(?s)" + "".join(f"(?=.*{re.escape(str(part))})" for part in parts)
 
 
 @cache
 def recorded_kinds() -> dict[tuple[str, str], tuple[str, str]]:
-    """Read figures/mistake_detection.md: the stages that a mistake fails, and how it is seen."""
+    """Read from figures/mistake_detection.md which stages a mistake fails, and how it shows."""
     kinds, exercise = {}, ""
     for line in MISTAKE_DETECTION.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
@@ -143,17 +143,17 @@ def recorded_kinds() -> dict[tuple[str, str], tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Pretended(World):
-    """Stand in for one of several processes.
+    """A stand-in for one of several processes.
 
     Args:
-        others: What every number of the others adds up to.
+        others: The sum of every number over the other processes.
     """
 
     others: float = 0.0
 
     def wait(self):
-        """Wait for nobody: the others are not there."""
+        """Return immediately, because there are no other processes."""
 
     def total(self, numbers):
-        """Add what the others would have said."""
+        """Add the numbers of the other processes."""
         return numbers + self.others

@@ -25,7 +25,7 @@ def random_ids(generator: torch.Generator, vocab_size: int, *shape: int) -> Tens
 
 
 def padded_ids(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw a source and a target; on each side one sentence is shorter than the other."""
+    """Draw sources and targets in which one sentence on each side has padding."""
     src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
     src[1, -2:] = tgt[0, -1:] = PAD
     return src, tgt
@@ -33,14 +33,14 @@ def padded_ids(generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 @contextmanager
 def seeded(seed: int = 0):
-    """Make dropout and initialisation repeatable in here, and leave no trace outside."""
+    """Make dropout and initialization repeatable inside the context, without an effect outside."""
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(seed)
         yield
 
 
 def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
-    """Fill every parameter with numbers that favour none, in float64; gains vary around 1."""
+    """Fill every parameter with random numbers in float64; gains vary around 1."""
     generator = make_generator(seed)
     module.double()
     with torch.no_grad():
@@ -51,7 +51,7 @@ def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def tiny_config(**changes) -> TransformerConfig:
-    """Describe a model in which no two sizes are equal, without dropout."""
+    """Return a configuration in which all sizes differ, without dropout."""
     sizes = dict(src_vocab_size=SRC_VOCAB, tgt_vocab_size=TGT_VOCAB, d_model=D_MODEL, num_heads=H)
     depth = dict(num_encoder_layers=2, num_decoder_layers=1, d_ff=D_FF, max_len=MAX_LEN)
     rest = dict(dropout=0.0, tie_embeddings="none", pad_id=PAD)
@@ -64,7 +64,7 @@ def tiny_transformer(**changes) -> Transformer:
 
 
 def torch_stack(kind: str, num_layers: int = 2, norm_first: bool = False, **changes) -> nn.Module:
-    """Build torch's "Encoder" or "Decoder" with our sizes; a final norm only in pre-norm."""
+    """Build torch's "Encoder" or "Decoder" with our sizes; only pre-norm has a final norm."""
     how = dict(dropout=0.0, batch_first=True, norm_first=norm_first) | changes
     layer = getattr(nn, f"Transformer{kind}Layer")(D_MODEL, H, D_FF, **how)
     last = nn.LayerNorm(D_MODEL) if norm_first else None  # the paper has none
@@ -74,7 +74,7 @@ def torch_stack(kind: str, num_layers: int = 2, norm_first: bool = False, **chan
 
 
 def torch_transformer(norm_first: bool = False, **changes) -> nn.Transformer:
-    """Build torch's model with the sizes of the tiny one; its final norms only in pre-norm."""
+    """Build torch's model with the tiny sizes; only pre-norm has final norms."""
     stacks = {
         f"custom_{kind.lower()}": torch_stack(kind, num_layers, norm_first=norm_first, **changes)
         for kind, num_layers in (("Encoder", 2), ("Decoder", 1))
@@ -96,7 +96,7 @@ def make_mask(kind: str, target_len: int = T, source_len: int = S) -> Tensor | N
 
 
 def torch_attn_mask(mask: Tensor | None, target_len: int, source_len: int) -> Tensor | None:
-    """Spell our mask out in torch's shape and polarity, without our converter."""
+    """Write our mask in torch's shape and polarity, without our converter."""
     if mask is None:
         return None
     return ~mask.expand(B, H, target_len, source_len).reshape(-1, target_len, source_len)

@@ -13,7 +13,7 @@ from course_lib.multi_head import MultiHeadAttention
 
 
 def encoding_by_loops(length: int, d_model: int) -> Tensor:
-    """Write the formula of §3.5 number by number."""
+    """Compute the formula of §3.5 number by number."""
     rows = [
         [
             (math.cos if column % 2 else math.sin)(
@@ -29,7 +29,7 @@ def encoding_by_loops(length: int, d_model: int) -> Tensor:
 def attention_by_loops(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attend one query at a time, among the keys it may see: no -inf, no broadcasting."""
+    """Attend one query at a time, to the keys that it may see, without -inf or broadcasting."""
     *leading, target_len, d_k = query.shape
     visible = torch.ones(*leading, target_len, key.size(-2), dtype=torch.bool)
     if mask is not None:
@@ -53,7 +53,7 @@ def attention_by_loops(
 def multi_head_by_loops(
     layer: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Give each head its own slices of the projections, and add up the heads' outputs."""
+    """Compute each head from its slices of the projections, and add up the heads' outputs."""
     d_k, d_v = (w.out_features // layer.num_heads for w in (layer.w_q, layer.w_v))
     output, weights = layer.w_o.bias, []
     for head in range(layer.num_heads):
@@ -74,7 +74,7 @@ def normed(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 def add_norm_by_hand(add_norm: AddNorm, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-    """Write LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) in pre-norm."""
+    """Compute LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) in pre-norm."""
     if add_norm.norm_first:
         return x + sublayer(normed(add_norm.norm, x))
     return normed(add_norm.norm, x + sublayer(x))

@@ -1,4 +1,4 @@
-"""Small decoders in the styles of well-known code, each with a trait that once raised an alarm."""
+"""Small decoders in the styles of well-known code, with traits that once raised false alarms."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Attention(nn.Module):
         self.weights = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend to the last tokens, and keep the weights, as a tutorial does."""
+        """Attend to the last tokens, and store the weights, as a tutorial does."""
         parts = self.qkv(x).unflatten(-1, (3, HEADS, -1)).transpose(1, 3)  # (B, H, 3, T, d_k)
         query, key, value = parts.unbind(dim=2)
         scores = self.scale * (query @ key.transpose(-2, -1))
@@ -45,19 +45,19 @@ class Block(nn.Module):
         self.gate = nn.Parameter(torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what both parts compute, times a gate that may start at zero."""
+        """Add the outputs of both parts, times a gate that may start at zero."""
         x = x + self.gate * self.attention(self.norm1(x))
         return x + self.gate * self.feed_forward(self.norm2(x))
 
 
 class Decoder(nn.Module):
-    """A decoder that computes the loss itself, and without targets the last logits alone.
+    """A decoder that computes the loss itself or, without targets, only the last logits.
 
     Args:
-        last_only: Whether it computes the last position's logits alone when it gets no targets.
-        repeats: How often the layers run.
+        last_only: Whether it computes only the last position's logits if it gets no targets.
+        repeats: How often it runs the layers.
         initialize: Changes a fresh model, in place.
-        options: Of the attention.
+        options: The options of the attention.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(VOCAB, WIDTH)
         self.layers = nn.ModuleList(Block(**options) for _ in range(3 - repeats))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
-        self.positions = torch.randn(32, WIDTH)  # a constant that forward moves itself
+        self.positions = torch.randn(32, WIDTH)  # a constant that forward moves to the device
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
         initialize(self)
 
     def forward(self, ids: Tensor, targets: Tensor | None = None):
-        """Score the next token; return the logits and the loss, if there are targets."""
+        """Return the logits of the next token, and the loss if there are targets."""
         x = self.embedding(ids) + 0.02 * self.positions[: ids.size(1)].to(self.embedding.weight)
         for layer in self.repeats * list(self.layers):
             x = layer(x)
@@ -90,20 +90,20 @@ class Decoder(nn.Module):
 
 
 def zero_outputs(model: nn.Module) -> None:
-    """Start as the identity: output projections and the head are zero."""
+    """Initialize as the identity, with output projections and a head of zeros."""
     for name, parameter in model.named_parameters():
         if any(part in name for part in ("out", "down", "head")):
             nn.init.zeros_(parameter)
 
 
 def zero_gates(model: nn.Module) -> None:
-    """Start as the identity: every gate is zero."""
+    """Initialize as the identity, with gates of zero."""
     for layer in model.layers:
         nn.init.zeros_(layer.gate)
 
 
 class OnUnitSphere(nn.Module):
-    """A layer that keeps vectors at length 1, and moves a part of the way to a new one."""
+    """A layer with vectors of length 1, which moves each a part of the way to a new vector."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,14 +111,14 @@ class OnUnitSphere(nn.Module):
         self.down, self.step = nn.Linear(64, WIDTH), nn.Parameter(torch.full((WIDTH,), 0.2))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Move towards what attention says, and then towards what the feed-forward part says."""
+        """Move toward the output of attention, and then toward that of the feed-forward part."""
         for part in (self.attention, lambda x: self.down(F.silu(self.up(x)))):
             x = F.normalize(x + self.step * (F.normalize(part(x), dim=-1) - x), dim=-1)
         return x
 
 
 class Translator(nn.Module):
-    """Use ``nn.Transformer`` with padding masks, which has a path of its own in eval mode."""
+    """A model with ``nn.Transformer``, which uses a special path for padding masks in eval mode."""
 
     def __init__(self, **options: bool) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Translator(nn.Module):
         self.head = nn.Linear(WIDTH, VOCAB)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Score the next token of the target."""
+        """Return the logits of the next target token."""
         future = torch.ones(tgt.size(1), tgt.size(1)).triu(1).bool()  # True = blocked
         masks = dict(src_key_padding_mask=src == PAD, tgt_key_padding_mask=tgt == PAD)
         masks |= dict(memory_key_padding_mask=src == PAD, tgt_mask=future, tgt_is_causal=True)
@@ -141,7 +141,7 @@ def own_loss(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def backpropagated() -> nn.Module:
-    """Build a model that has been trained for a step, and still holds its attention weights."""
+    """Build a model after a training step, which still stores its attention weights."""
     model = Decoder()
     own_loss(model, torch.arange(12).view(2, 6)).backward()
     return model

@@ -1,4 +1,4 @@
-"""LayerNorm agrees with torch's; AddNorm adds, drops and normalizes in the right order."""
+"""LayerNorm agrees with torch, and AddNorm adds, drops and normalizes in the right order."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 
 
 def make_sublayer():
-    """Return something that changes its input and has parameters of its own."""
+    """Return a sub-layer that changes its input and has its own parameters."""
     return randomize(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()), seed=5)
 
 
@@ -30,7 +30,7 @@ def test_layer_norm_agrees_with_torch(generator, shape, eps):
 
 def test_layer_norm_agrees_with_torch_in_float32_far_from_0(generator):
     x = 1000 + normal(generator, B, T, WIDTH, dtype=torch.float32)
-    # 1e-3: at 1000 float32 has steps of 6e-5, and the spread that divides them is 1
+    # 1e-3, because float32 has steps of 6e-5 at 1000, and the standard deviation is 1
     torch.testing.assert_close(LayerNorm(WIDTH)(x), nn.LayerNorm(WIDTH)(x), rtol=0, atol=1e-3)
 
 
@@ -43,7 +43,7 @@ def test_add_norm_agrees_with_the_formula_and_runs_its_sublayer_once(generator, 
     assert len(calls) == 1
 
 
-def test_a_constant_vector_becomes_the_shift_with_a_finite_gradient():
+def test_a_constant_vector_becomes_the_bias_with_a_finite_gradient():
     norm = randomize(LayerNorm(WIDTH))
     result = trace(norm, [torch.full((1, 1, WIDTH), 7.0, dtype=torch.float64)], norm)
     assert_equal(result["outputs"][0][0, 0], norm.bias.detach())

@@ -1,4 +1,4 @@
-"""Word alignments give every token the digits that it says, in every language."""
+"""Word alignments map every token to the digits that it expresses, in every language."""
 
 import pytest
 from hypothesis import given
@@ -14,10 +14,10 @@ every_language = pytest.mark.parametrize("language", ALL)
 
 
 def words(number: int, language: str) -> dict[str, list[int]]:
-    """Name the places that each word says; words that come twice are numbered."""
+    """Return the digits that each word expresses; repeated words are numbered."""
     text, digits, found = spell(number, language), text_digits(number, language), {}
     for start, end, _ in part_spans(number, language):
-        assert len(set(digits[start:end])) == 1, "a word says the same in all its letters"
+        assert len(set(digits[start:end])) == 1, "all letters of a word express the same digits"
         word, count = text[start:end], 2
         while word in found:
             word, count = f"{text[start:end]} {count}", count + 1
@@ -25,7 +25,7 @@ def words(number: int, language: str) -> dict[str, list[int]]:
     return found
 
 
-WORDS = {  # worked out by hand; places count from the right
+WORDS = {  # computed by hand; digits count from the right
     (0, "de"): {"null": [0]},
     (12, "en"): {"twelve": [0, 1]},
     (71, "fr"): {"soixante": [1], "onze": [0, 1]},
@@ -43,13 +43,13 @@ WORDS = {  # worked out by hand; places count from the right
 
 
 @pytest.mark.parametrize(("number", "language"), WORDS)
-def test_examples_are_aligned_as_worked_out_by_hand(number, language):
+def test_examples_are_aligned_as_computed_by_hand(number, language):
     assert words(number, language) == WORDS[number, language]
 
 
 @every_language
 @given(number=numbers)
-def test_the_words_of_a_number_say_its_digits_and_no_others(language, number):
+def test_the_words_of_a_number_express_exactly_its_digits(language, number):
     said = frozenset().union(*text_digits(number, language))
     digits = {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
     assert said == (digits or {0})
@@ -57,14 +57,14 @@ def test_the_words_of_a_number_say_its_digits_and_no_others(language, number):
 
 @every_language
 @given(number=numbers)
-def test_the_parts_add_up_to_the_number_and_leave_nothing_but_glue(language, number):
+def test_the_parts_add_up_to_the_number_and_leave_only_joining_words(language, number):
     text, parts = spell(number, language), set()
     for start, end, said in part_spans(number, language):
         assert said and text[start:end]
         parts |= {part for part in said if part}
     places = sorted(place for part in parts for place in digits_of(part))
     assert sum(parts) == number
-    assert language == "fr" or len(places) == len(set(places))  # 91 is 80 and 11: both say tens
+    assert language == "fr" or len(places) == len(set(places))  # 91 = 80 + 11, and both have tens
     for start, end, _ in part_spans(number, language):
         text = text[:start] + "|" * (end - start) + text[end:]
     glue = text.replace("|", " ").split()
@@ -83,7 +83,7 @@ def test_a_token_across_two_words_has_the_digits_of_both():
 
 
 @pytest.mark.parametrize("to", LANGUAGES)
-def test_the_tokens_of_a_trained_tokenizer_are_understood(to):
+def test_the_tokens_of_a_trained_tokenizer_are_aligned(to):
     pairs = draw_pairs("train", 400, to=to)
     tokenizer = Tokenizer.learn([text for pair in pairs for text in pair], 150)
     for number in (0, 13, 345, 1001, 21_000, 80_080, 999_999):
@@ -98,7 +98,7 @@ def positions_with_digits(tokens: list[str], number: int, language: str) -> set[
     return {n for n, digits in enumerate(token_digits(tokens, number, language)) if digits}
 
 
-def test_links_are_target_first_and_cross_where_the_languages_do():
+def test_links_start_with_the_target_and_cross_if_the_languages_order_digits_differently():
     source, target = (
         ["▁three", "▁hundred", "▁forty-", "five"],
         ["▁dreihundert", "fünf", "undvierzig"],

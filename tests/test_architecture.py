@@ -1,4 +1,4 @@
-"""Imports point down, modules stay small, and the package is what the chapters export."""
+"""Imports point down, modules stay small, and the package equals the chapters' exports."""
 
 import ast
 import inspect
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
 # kv_cache is imported by decoding, although its chapter comes later
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
-ORDER = (  # who stands in one line imports nothing of the others there
+ORDER = (  # modules on the same line do not import each other
     ("__init__",),
     ("command_line",),
     ("input_checks",),
@@ -46,7 +46,7 @@ TREES = {path: ast.parse(source) for path, source in SOURCES.items()}
 
 
 def room(path: Path) -> str:
-    """Name the module or the folder of the package that a file belongs to."""
+    """Return the module or the subpackage that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -79,12 +79,12 @@ def test_imports_point_down():
         assert ours - {room(path)} <= below, path
 
 
-def test_no_module_is_imported_by_what_it_imports():
+def test_imports_are_not_circular():
     graph = {dotted(path): imports(path) & MODULE_NAMES for path in FILES}
-    assert set(TopologicalSorter(graph).static_order()) == MODULE_NAMES  # or it names the circle
+    assert set(TopologicalSorter(graph).static_order()) == MODULE_NAMES  # an error names the cycle
 
 
-def test_a_module_has_a_name_of_its_own():
+def test_module_names_are_unique():
     own = [path for path in FILES if path.parent.name != "bank"]
     names = Counter(p.parent.name if p.name == "__init__.py" else p.stem for p in own)
     assert max(names.values()) == 1, names.most_common(1)
@@ -92,11 +92,11 @@ def test_a_module_has_a_name_of_its_own():
 
 def test_a_model_is_usable_without_a_notebook():
     for path in FILES:
-        if room(path) not in ("viz", "exercises"):  # exercises asks IPython where there is one
+        if room(path) not in ("viz", "exercises"):  # exercises uses IPython if it is running
             assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY, path
 
 
-def test_nothing_is_imported_by_star_or_from_the_workbench():
+def test_no_file_uses_star_imports_or_imports_tests_and_notebooks():
     for path in FILES:
         assert "import *" not in SOURCES[path], path
         roots = {name.split(".")[0] for name in imports(path)}
@@ -104,7 +104,7 @@ def test_nothing_is_imported_by_star_or_from_the_workbench():
 
 
 def test_one_loop_trains_all_tasks():
-    """The trainer makes every step with the one that chapter 11 exports; other fits are small."""
+    """The trainer uses the step that chapter 11 exports; other training loops are small."""
     loops = {
         path.relative_to(PACKAGE).as_posix(): re.findall(
             r"optimizer\.step\(|training_step\(", source
@@ -120,7 +120,7 @@ def test_one_loop_trains_all_tasks():
 
 
 def test_later_chapters_train_with_the_trainer():
-    """After chapter 11, only toy examples make optimizer steps of their own."""
+    """After chapter 11, only toy examples have their own optimizer steps."""
     cells = [
         (chapter.stem, re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
         for chapter in notebooks.chapters()
@@ -175,7 +175,7 @@ SIGNATURES = {  # the names that other parts rely on, in this order
     "gpt.GPT": "config",
     "gpt.GPT.forward": "ids, targets",
 }
-FUNCTIONS = {  # beside classes, what the design fixes
+FUNCTIONS = {  # functions whose signatures the design fixes
     "tokenization.train_bpe": "text, num_merges, *, pre_tokenize",
     "tokenization.BPETokenizer": "merges, special_tokens, pre_tokenize",
     "tokenization.BPETokenizer.encode": "text",
@@ -197,7 +197,7 @@ FUNCTIONS = {  # beside classes, what the design fixes
 
 
 def parameters(name: str) -> dict[str, inspect.Parameter]:
-    """Return the parameters of something by its dotted name, without ``self``."""
+    """Return the parameters of an object by its dotted name, without ``self``."""
     module, *path = name.split(".")
     found = import_module(f"course_lib.{module}")
     for part in path:
@@ -207,7 +207,7 @@ def parameters(name: str) -> dict[str, inspect.Parameter]:
 
 
 def written_out(named: dict[str, inspect.Parameter]) -> str:
-    """Write the names of parameters in their order, with a star before those given by name."""
+    """Write the names of parameters in order, with a star before keyword-only parameters."""
     names, by_name = [], False
     for name, parameter in named.items():
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not by_name:
@@ -217,11 +217,11 @@ def written_out(named: dict[str, inspect.Parameter]) -> str:
 
 
 @pytest.mark.parametrize("name, names", (SIGNATURES | FUNCTIONS).items())
-def test_the_signatures_are_those_that_other_parts_rely_on(name, names):
+def test_the_signatures_are_the_ones_that_other_code_relies_on(name, names):
     assert written_out(parameters(name)) == names
 
 
-def test_every_method_of_a_model_class_has_a_signature_that_is_known_and_typed():
+def test_every_method_of_a_model_class_has_a_known_and_typed_signature():
     for module in PARTS:
         loaded = import_module(f"course_lib.{module}")
         for name, model in inspect.getmembers(loaded, inspect.isclass):
@@ -234,7 +234,7 @@ def test_every_method_of_a_model_class_has_a_signature_that_is_known_and_typed()
 
 
 def test_a_model_class_stores_nothing_between_calls():
-    """What a call leaves behind would be set in ``forward`` or named as caches are."""
+    """State that a call leaves behind would be set in ``forward`` or named like a cache."""
     memory = re.compile(r"cache|past_key|kv\b|beam|chunk|\bAny\b|previous|incremental", re.I)
     for module in (*PARTS, "decoder_only"):
         source = SOURCES[PACKAGE / f"{module}.py"]
@@ -260,7 +260,7 @@ def test_modules_are_small():
 
 
 def is_trial(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    """Say whether a function is a trial, whose label and sentence say what it does."""
+    """Return whether a function is a trial, whose label and sentence replace a docstring."""
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
     return node.name == "measure" or any(text.startswith("as_trial(") for text in decorators)
 
@@ -273,11 +273,11 @@ def test_everything_public_has_a_docstring():
             assert described, (path, node.name)
 
 
-def test_package_equals_what_the_chapters_export():
+def test_the_package_equals_the_chapters_exports():
     assert notebooks.out_of_step() == []
 
 
-def test_the_command_line_loads_no_notebook_library():
+def test_the_command_line_does_not_load_a_notebook_library():
     names = ", ".join(
         f"course_lib.{name}" for name in (*MODULES, "interop", "tasks.numbers", "exercises", "cli")
     )

@@ -70,14 +70,14 @@ def test_grpo_is_equations_3_and_4(draw, size):
     assert_same(loss, -sum(answers) / 6, [new, old, ref, rewards])
 
 
-def test_a_group_with_equal_rewards_teaches_nothing_and_others_do_not_matter():
+def test_a_group_with_equal_rewards_has_no_gradient_and_groups_are_independent():
     rewards = torch.tensor([[1.0, 1.0, 1.0], [0.0, 1.0, 0.0]])
     assert group_advantages(rewards)[0].eq(0).all()
     assert_close(group_advantages(torch.tensor([[5.0, 7.0, 6.0], [0, 1, 0]]))[1],
                  group_advantages(rewards)[1])  # fmt: skip
 
 
-def test_log_probs_of_a_text_are_those_of_each_next_token(draw):
+def test_the_log_probs_of_a_text_are_the_log_probs_of_its_next_tokens(draw):
     logits, ids = draw(2, 4, 9), torch.tensor([[3, 1, 4, 1], [5, 8, 2, 6]])
     found = token_log_probs(logits, ids)
     assert found.shape == (2, 3)
@@ -88,7 +88,7 @@ def test_log_probs_of_a_text_are_those_of_each_next_token(draw):
             assert found[row, t].item() == pytest.approx(wanted, abs=1e-12)
 
 
-def test_the_answers_are_counted_up_to_their_end_in_every_turn():
+def test_only_tokens_up_to_the_end_of_an_answer_count_in_every_turn():
     chat = TOKENS.chat([1, 2], [3, 4]) + TOKENS.chat([5], [1]) + [PAD]
     assert chat == [6, 1, 2, 7, 3, 4, 8, 6, 5, 7, 1, 8, 0]
     counted = answer_mask(torch.tensor([chat]), TOKENS)[0]

@@ -14,7 +14,7 @@ from course_lib.attention import scaled_dot_product_attention
 
 
 def random_inputs(generator, dtype=torch.float64):
-    """Draw query, key and value of all heads."""
+    """Draw the query, key and value of all heads."""
     shapes = [(B, H, T, D_K), (B, H, S, D_K), (B, H, S, D_V)]
     return [normal(generator, *shape, dtype=dtype) for shape in shapes]
 
@@ -27,7 +27,7 @@ def test_agrees_with_torch(generator, kind):
     assert_equal(ours, theirs)
 
 
-def test_leading_sizes_broadcast_as_in_torch(generator):
+def test_leading_dimensions_broadcast_as_in_torch(generator):
     query, key = normal(generator, H, T, D_K), normal(generator, S, D_K)
     value = normal(generator, B, 1, S, D_V)
     output, weights = scaled_dot_product_attention(query, key, value)
@@ -54,7 +54,7 @@ def test_weights_are_distributions_over_the_visible_keys(seed, sizes, scale, dty
     assert (weights >= 0).all()
     assert (weights[~mask] == 0).all()
     torch.testing.assert_close(weights.sum(dim=-1), mask.any(dim=-1).to(dtype))
-    lowest = value.amin(dim=-2, keepdim=True).clamp(max=0)  # 0: what a blocked row answers
+    lowest = value.amin(dim=-2, keepdim=True).clamp(max=0)  # 0 is the output of a blocked row
     highest = value.amax(dim=-2, keepdim=True).clamp(min=0)
     assert (output >= lowest - 1e-5).all() and (output <= highest + 1e-5).all()
 
@@ -65,13 +65,13 @@ def test_half_precision_hides_the_same_keys(generator, kind, dtype):
     inputs, mask = random_inputs(generator, dtype), make_mask(kind)
     output, weights = scaled_dot_product_attention(*inputs, mask)
     exact_output, exact_weights = attention_by_loops(*(x.double() for x in inputs), mask)
-    # 0.05: bfloat16 has 8 bits, so a score of 4 is known to 0.03
+    # 0.05, because bfloat16 has 8 bits, so a score of 4 is accurate to 0.03
     torch.testing.assert_close(output.double(), exact_output, rtol=0, atol=0.05)
     torch.testing.assert_close(weights.double(), exact_weights, rtol=0, atol=0.05)
     assert torch.equal(weights == 0, exact_weights == 0)
 
 
-def test_dropout_hits_the_weights_that_are_used_but_not_the_returned_ones(generator):
+def test_dropout_applies_to_the_used_weights_but_not_to_the_returned_ones(generator):
     query, key, _ = random_inputs(generator)
     eye = torch.eye(S, dtype=torch.float64)  # so that the output shows the weights it used, twice
     _, untouched = scaled_dot_product_attention(query, key, eye)
@@ -81,7 +81,7 @@ def test_dropout_hits_the_weights_that_are_used_but_not_the_returned_ones(genera
         )
     assert_equal(returned, untouched)
     used, again = output.chunk(2, dim=-1)
-    assert_equal(used, again)  # a weight is dropped, not a number of the output
+    assert_equal(used, again)  # dropout applies to weights, not to numbers in the output
     dropped = used == 0
     assert 0 < dropped.sum() < dropped.numel()
     assert_equal(used[~dropped], 4 * untouched[~dropped])  # 1 / (1 - 0.75)

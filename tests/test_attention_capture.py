@@ -1,4 +1,4 @@
-"""Captured weights are those of the pass itself, and nothing is left on the model."""
+"""Captured weights come from the pass itself, and capturing leaves no trace on the model."""
 
 import pytest
 from dimensions import MAX_LEN, TGT_VOCAB, B
@@ -22,7 +22,7 @@ def build(**changes):
 
 @BOTH_ORDERS
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_attention_maps_are_those_of_the_pass_itself_layer_by_layer(generator, dropout, norm_first):
+def test_attention_maps_come_from_the_pass_itself_layer_by_layer(generator, dropout, norm_first):
     model, ids = build(dropout=dropout, norm_first=norm_first), padded_ids(generator)
     with seeded():
         heard = overheard(model, EVERY_NAME, lambda: model(*ids))
@@ -35,11 +35,11 @@ def test_attention_maps_are_those_of_the_pass_itself_layer_by_layer(generator, d
             assert_equal(weights, expected)
 
 
-def test_attention_maps_leave_nothing_behind_even_after_an_error(generator):
+def test_attention_maps_leave_no_trace_even_after_an_error(generator):
     model, ids = build(), padded_ids(generator)
     model.attention_maps(*ids)
     assert hooks_left(model) == 0
-    too_long = random_ids(generator, TGT_VOCAB, B, MAX_LEN + 1)  # found after the encoder has run
+    too_long = random_ids(generator, TGT_VOCAB, B, MAX_LEN + 1)  # an error after the encoder ran
     with pytest.raises(ValueError, match=says("target", MAX_LEN + 1)):
         model.attention_maps(ids[0], too_long)
     assert hooks_left(model) == 0

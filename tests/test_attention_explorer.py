@@ -1,4 +1,4 @@
-"""The attention explorer gives the answers of chapter 01."""
+"""The attention explorer agrees with the answers in chapter 01."""
 
 import math
 
@@ -12,8 +12,8 @@ WIDTHS = [2**n for n in range(10)]
 SATURATED = 1e-3
 
 
-def test_scores_of_random_vectors_grow_as_the_width_says(generator):
-    """A score of the plane, scaled to width d_k, varies as a score of d_k random numbers does."""
+def test_scores_of_random_vectors_grow_with_the_width(generator):
+    """A score in the plane, scaled to width d_k, has the variance of d_k random products."""
     for d_k in (2, 32, 512):
         shape = (4000, d_k)
         wide = torch.randn(shape, generator=generator) * torch.randn(shape, generator=generator)
@@ -24,7 +24,7 @@ def test_scores_of_random_vectors_grow_as_the_width_says(generator):
         assert of_unit_keys.std().item() == pytest.approx(wide.sum(-1).std().item(), rel=0.15)
 
 
-def test_divided_by_its_root_the_width_changes_nothing_and_the_root_is_a_temperature():
+def test_scaled_scores_do_not_depend_on_the_width_and_the_scale_is_a_temperature():
     first = AttentionExplorer().numbers()["weights"]
     for d_k in WIDTHS:
         assert AttentionExplorer(d_k=d_k).numbers()["weights"] == first
@@ -32,7 +32,7 @@ def test_divided_by_its_root_the_width_changes_nothing_and_the_root_is_a_tempera
         assert cooled["weights"] == pytest.approx(first)
 
 
-def test_the_question_of_chapter_01_has_the_answer_it_gives():
+def test_the_question_of_chapter_01_has_the_printed_answer():
     answer, first = answer_of_chapter(AttentionExplorer), AttentionExplorer()
     assert KEYS[3].tolist() == [first.x, first.y]
     assert f"weight {max(first.numbers()['weights']):.2f}" in answer
@@ -40,7 +40,7 @@ def test_the_question_of_chapter_01_has_the_answer_it_gives():
     gone = [d_k for d_k in WIDTHS if undivided[d_k]["gradient"] < SATURATED]
     assert gone == [d_k for d_k in WIDTHS if d_k >= gone[0]]
     assert f"below {SATURATED} if the width is {gone[0]} or more" in answer
-    for d_k in (2, gone[0], 64):  # what the chapter's cell prints of the same vectors
+    for d_k in (2, gone[0], 64):  # the output of the chapter's cell for the same vectors
         assert f"d_k {d_k:2}, temperature 1:" in answer
         assert f"gradient {undivided[d_k]['gradient']:.0e}" in answer
     cooled = AttentionExplorer(d_k=64, divide=False, temperature=8).numbers()
@@ -54,5 +54,5 @@ def test_the_question_of_chapter_01_has_the_answer_it_gives():
 
 
 def undivided_at(x: float, y: float) -> dict:
-    """Compute the numbers of a query of width 64, without the division by √64."""
+    """Compute the numbers for a query of width 64, without the division by √64."""
     return AttentionExplorer(x=x, y=y, d_k=64, divide=False).numbers()

@@ -10,7 +10,7 @@ from course_lib.batching import TokenBatches, average_weights, padding_fraction
 
 
 def make_rows(count, seed=0):
-    """Draw pairs of lengths as captions have them; the first id tells them apart."""
+    """Draw pairs with the lengths of captions; the first id identifies a pair."""
     rng = random.Random(seed)
     rows = []
     for place in range(count):
@@ -30,13 +30,13 @@ def test_an_epoch_contains_every_pair_once(batches):
         assert sorted(sum(batches.plan(epoch), [])) == list(range(3_000))
 
 
-def test_no_batch_is_larger_than_asked_and_most_are_nearly_full(batches):
+def test_no_batch_is_larger_than_requested_and_most_are_nearly_full(batches):
     sizes = []
     for step in range(1, batches.ends[0] + 1):
         src, tgt = batches(step)
         sizes.append(src.numel() + tgt[:, 1:].numel())
     assert max(sizes) <= 2_000
-    assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; each pool leaves a rest
+    assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; pools end with a small batch
 
 
 def test_padding_is_below_a_tenth_and_far_below_that_of_random_batches(batches):
@@ -46,7 +46,7 @@ def test_padding_is_below_a_tenth_and_far_below_that_of_random_batches(batches):
     assert padding_fraction(batches.lengths, usual) > 0.35
 
 
-def test_a_batch_follows_from_seed_and_step_alone(batches):
+def test_a_batch_depends_only_on_seed_and_step(batches):
     again = TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000, epochs=2)
     for step in (batches.ends[0] + 1, batches.ends[0], 1):
         assert all(map(torch.equal, batches(step), again(step)))
@@ -75,7 +75,7 @@ def test_pairs_stay_together_and_are_padded_at_the_end():
     ]
 
 
-def test_every_step_has_a_batch_of_its_epoch(batches):
+def test_every_step_has_a_batch_from_its_epoch(batches):
     assert [*batches.plan(1), *batches.plan(2), *batches.plan(3)] == batches.steps
     assert batches.ends[1] - batches.ends[0] == len(batches.plan(2))
     for step in (0, batches.ends[2] + 1):
@@ -83,7 +83,7 @@ def test_every_step_has_a_batch_of_its_epoch(batches):
             batches(step)
 
 
-def test_the_average_of_one_is_itself_and_of_two_models_an_error():
+def test_the_average_of_one_checkpoint_is_itself_and_different_models_are_rejected():
     state = nn.Linear(2, 3).state_dict()
     assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
     with pytest.raises(ValueError, match="different models"):

@@ -1,4 +1,4 @@
-"""The beam explorer searches the language of chapter 14 and gives the answers of its text."""
+"""The beam explorer searches the language of chapter 14, and agrees with the chapter."""
 
 import math
 
@@ -24,7 +24,7 @@ def chapter():
 
 
 @pytest.mark.parametrize("beam_size", SIZES)
-def test_the_pool_is_that_of_the_search_and_the_best_is_the_best_of_all(beam_size, chapter):
+def test_the_pool_agrees_with_the_search_and_its_best_is_the_best_of_all(beam_size, chapter):
     assert chapter["weather"] == WEATHER
     for alpha in ALPHAS:
         explorer = BeamExplorer(beam_size=beam_size, alpha=alpha, step=9)
@@ -38,7 +38,7 @@ def test_the_pool_is_that_of_the_search_and_the_best_is_the_best_of_all(beam_siz
         assert numbers["best"]["score"] == pytest.approx(max(every))
 
 
-def test_the_question_of_chapter_14_has_the_answer_it_gives(chapter):
+def test_the_question_of_chapter_14_has_the_printed_answer(chapter):
     answer = answer_of_chapter(BeamExplorer)
     assert chapter["ranking"][2] == (0.1, "it end")
     places = {}

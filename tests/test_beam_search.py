@@ -1,4 +1,4 @@
-"""Beam search over a batch finds what a search over lists finds, sentence by sentence."""
+"""Batched beam search agrees with a search over lists, sentence by sentence."""
 
 import math
 
@@ -17,7 +17,7 @@ from course_lib.kv_cache import DecodingEngine
 
 
 def search_by_lists(model, src, K, alpha, limit=MAX_LEN):
-    """Search for one sentence in sorted lists; every step scores all prefixes again."""
+    """Search for one sentence with sorted lists, and score all prefixes again at every step."""
     beam, pool = [(0.0, [BOS])], []
     for length in range(1, limit + 1):
         lines = torch.tensor([line for _, line in beam])
@@ -39,13 +39,13 @@ def search_by_lists(model, src, K, alpha, limit=MAX_LEN):
 
 
 def as_lists(ids, scores):
-    """Return the sentences of one source that were found: score and ids without padding."""
+    """Return the scores and unpadded ids of the sentences that were found for one source."""
     rows = zip(scores.tolist(), ids.tolist(), strict=True)
     return [(score, [v for v in row if v != PAD]) for score, row in rows if score > -1e9]
 
 
 def compare(model, src, K, alpha, use_cache=True):
-    """Compare a search with lists; count the best sentences that ended or differ from greedy's."""
+    """Compare a search with lists; count best sentences that ended or differ from greedy ones."""
     how = dict(beam_size=K, alpha=alpha, use_cache=use_cache)
     ids, scores = beam_search(model, src, **SPECIAL, **how)
     greedy = greedy_decode(model, src, **SPECIAL, use_cache=use_cache)
@@ -104,9 +104,9 @@ def test_unfinished_sentences_are_returned_where_none_finished(generator):
 
 
 @torch.no_grad()
-def test_a_sentence_that_is_done_leaves_the_batch(monkeypatch):
+def test_a_finished_sentence_leaves_the_batch(monkeypatch):
     build = lambda model, src, limit, use_cache: DecodingEngine(model, src, limit)  # noqa: E731
-    monkeypatch.setattr("course_lib.beam_search.decoding_engine", build)  # no trial of the hooks
+    monkeypatch.setattr("course_lib.beam_search.decoding_engine", build)  # without a comparison
     generator = make_generator(3)
     model = biased(some_model(generator), EOS, amount=3.0).eval()
     rows = []

@@ -1,4 +1,4 @@
-"""Each benchmark runs at a tiny size, and it compares only models that agree."""
+"""Each benchmark runs with tiny sizes, and compares only models that agree."""
 
 import json
 import runpy
@@ -57,7 +57,7 @@ RUNS = {
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    """Make every bench small, and compile without a compiler."""
+    """Make every benchmark small, and compile without a compiler."""
     for module, values in TINY.items():
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -71,7 +71,7 @@ def test_a_part_prints_and_records_rows_of_finite_numbers(part, monkeypatch, tmp
     threads = torch.get_num_threads()
     bench.measure([part], record)
     assert torch.get_num_threads() == threads
-    measured, tests = json.loads(record.read_text())  # another part stays, in the order of PARTS
+    measured, tests = json.loads(record.read_text())  # other parts stay, in the order of PARTS
     assert (measured["part"], tests) == (part, {"part": "tests", "rows": [1]})
     assert "torch" in measured["machine"] and measured["rows"]
     printed = capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_a_part_prints_and_records_rows_of_finite_numbers(part, monkeypatch, tmp
 
 
 def doubled(function, *arguments, **options):
-    """Return twice the answer of a function, or of its loss."""
+    """Double the result of a function, or its loss."""
     answer = function(*arguments, **options)
     return (answer[0], 2 * answer[1]) if isinstance(answer, tuple) else 2 * answer
 
@@ -97,7 +97,7 @@ def doubled(function, *arguments, **options):
         ("gpt", GPT, "forward"),
     ],
 )
-def test_models_that_compute_something_else_are_not_compared(part, owner, name, monkeypatch):
+def test_models_that_do_not_agree_are_not_compared(part, owner, name, monkeypatch):
     function = getattr(owner, name)
     wrong = lambda *arguments, **options: doubled(function, *arguments, **options)  # noqa: E731
     monkeypatch.setattr(owner, name, wrong)
@@ -105,7 +105,7 @@ def test_models_that_compute_something_else_are_not_compared(part, owner, name, 
         list(RUNS[part]())
 
 
-def test_torchs_models_are_ours_gradients_and_padding_included():
+def test_torchs_models_agree_with_ours_including_gradients_and_padding():
     src, tgt = bench_training.full_batch("base")
     src[0, 4:], tgt[1, 3:] = bench_training.PAD, bench_training.PAD
     ours = bench_training.our_model("base", dropout=0.0)
@@ -122,7 +122,7 @@ def test_torchs_models_are_ours_gradients_and_padding_included():
     assert_close(gpt.embedding.weight.grad, torch_gpt.embedding.weight.grad)
 
 
-def test_translators_are_scored_and_weighed_beside_float32():
+def test_translators_are_compared_with_float32_in_score_and_size():
     plain = Numbers(TranslatorConfig(**Numbers.sizes["smoke"])).pipeline
     untied = replace(plain, model=deepcopy(plain.model))
     untied.model.output.weight = nn.Parameter(untied.model.output.weight.flip(0))
@@ -138,11 +138,11 @@ def test_translators_are_scored_and_weighed_beside_float32():
 # --- how the time is taken, and the record
 
 
-def test_actions_are_timed_in_turns_and_none_is_always_first():
+def test_actions_take_turns_and_none_is_always_first():
     order = []
     actions = [lambda name=name: order.append(name) for name in "abc"]
     seconds = timing.in_turns(actions, rounds=3)
-    assert "".join(order) == "aabbcc" + "ccbbaa" + "aabbcc"  # each after a run that warms it up
+    assert "".join(order) == "aabbcc" + "ccbbaa" + "aabbcc"  # each after a warm-up run
     assert [len(measured) for measured in seconds] == [3, 3, 3]
 
 
@@ -169,14 +169,14 @@ def test_mixed_lengths_count_the_real_tokens_of_both_sides(monkeypatch):
     assert bench_mixed.real_tokens(batches) == 1 + 2
 
 
-def test_saved_memory_counts_each_storage_once_and_no_parameter():
+def test_saved_memory_counts_each_storage_once_and_no_parameters():
     model = nn.Linear(512, 256, bias=False)
     x = torch.ones(1024, 512, requires_grad=True)  # 2 MiB
     assert timing.saved_mib(model, lambda: model(x).relu().sum()) == 3  # x, and the ReLU's 1 MiB
     assert timing.saved_mib(model, lambda: (model(x) + model(x)).sum()) == 2
 
 
-def test_the_seconds_of_the_tests_are_recorded_by_part_unless_some_failed(monkeypatch):
+def test_the_seconds_of_the_tests_are_recorded_by_part_unless_a_test_failed(monkeypatch):
     times = {"style": 1.234, "chapters": 500.0, "all": 450.04}
     monkeypatch.setattr(bench, "run_all", lambda: (times, (7, 0, 1), []))
     style, chapters, whole = bench.bench_tests()
@@ -187,9 +187,9 @@ def test_the_seconds_of_the_tests_are_recorded_by_part_unless_some_failed(monkey
         bench.bench_tests()
 
 
-def test_the_command_of_the_makefile_finds_all_that_it_imports(monkeypatch, capsys):
+def test_the_command_in_the_makefile_finds_all_its_imports(monkeypatch, capsys):
     folder = Path(bench.__file__).parent
-    tools = str(folder.parent / "tools")  # which pytest adds, and the command must add itself
+    tools = str(folder.parent / "tools")  # pytest adds it, but the command has to add it itself
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != tools])
     monkeypatch.delitem(sys.modules, "run_tests")
     monkeypatch.setattr(sys, "argv", ["bench.py", "nothing"])

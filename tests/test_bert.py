@@ -1,4 +1,4 @@
-"""A model in BERT's layout agrees with the ``transformers`` library, from saved files."""
+"""A model in BERT's layout, loaded from files, agrees with the ``transformers`` library."""
 
 import pytest
 import tokenizers
@@ -14,7 +14,7 @@ from course_lib.masks import padding_mask
 
 
 def some_ids(length):
-    """Draw three texts, of which the second ends with two tokens of padding."""
+    """Draw three texts; the second ends with two padding tokens."""
     ids = torch.randint(PAD, (3, length), generator=make_generator())
     ids[1, max(1, length - 2) :] = PAD
     return ids
@@ -24,7 +24,7 @@ def some_ids(length):
     "changes",
     [
         *(dict(num_attention_heads=count) for count in (1, 3, 9)),
-        dict(num_hidden_layers=12),  # layer 10 does not come before layer 2
+        dict(num_hidden_layers=12),  # layer 10 must not come before layer 2
         dict(layer_norm_eps=0.1),
         dict(type_vocab_size=4),
     ],
@@ -44,12 +44,12 @@ def test_the_vectors_are_the_library_s_with_padding_and_segments(tmp_path, chang
             assert_equal(ours(ids, mask, segments)[real], expected[real])
 
 
-def test_prefixes_of_names_and_the_heads_of_a_task_are_ignored(tmp_path):
+def test_name_prefixes_and_task_heads_are_ignored(tmp_path):
     theirs = save("bert", tmp_path)
     head = dict.fromkeys(("cls.predictions.bias", "classifier.weight"), torch.zeros(VOCAB))
 
     def rename(weights):
-        """Put ``bert.`` in front of every name, and add two heads."""
+        """Prefix every name with ``bert.``, and add two heads."""
         renamed = {f"bert.{name}": weights.pop(name) for name in list(weights)}
         weights |= renamed | {name: value.clone() for name, value in head.items()}
 
@@ -77,7 +77,7 @@ def test_another_layout_is_rejected_by_field(tmp_path, changes):
         bert.from_pretrained(tmp_path)
 
 
-def test_all_minilm_l6_v2_gives_the_library_s_vectors(published):
+def test_all_minilm_l6_v2_gives_the_librarys_vectors(published):
     folder = published("all-minilm-l6-v2")
     transformers.logging.disable_progress_bar()
     theirs = transformers.BertModel.from_pretrained(folder).eval()

@@ -1,4 +1,4 @@
-"""The rules for chapters, checked in the saved files without running them."""
+"""The saved chapters follow the rules for chapters (without being run)."""
 
 import ast
 import copy
@@ -46,7 +46,7 @@ def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
     return [cell for cell in read(path).cells if cell.cell_type == kind]
 
 
-def test_every_chapter_has_a_number_and_a_noun_for_a_name():
+def test_every_chapter_is_named_by_a_number_and_a_noun():
     assert CHAPTERS
     assert all(re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?\.ipynb", path.name) for path in CHAPTERS)
     numbers = [int(path.name[:2]) for path in CHAPTERS]
@@ -54,13 +54,13 @@ def test_every_chapter_has_a_number_and_a_noun_for_a_name():
 
 
 @chapter
-def test_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
+def test_a_chapter_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
     first, second, third = read(path).cells[:3]
     number = int(path.name[:2])
     opening = re.match(rf"# {number} · \S.*\n\n> (.+)\n\n\*\*(.+)\*\*(\n|$)", first.source)
     assert opening, f"{first.source}\nneeds a title, a `>` line, and a question in bold"
     statement, question = opening[1], opening[2]
-    assert statement.endswith(".") and "?" not in statement, "nbdev makes it a docstring"
+    assert statement.endswith(".") and "?" not in statement, "nbdev turns it into a docstring"
     assert len(statement) <= DOCSTRING, statement
     assert question.endswith("?") and "*" not in question, question
     pictures = re.findall(r"!\[([^\]]+)\]\[([\w.]+)\]", first.source + second.source)
@@ -69,7 +69,7 @@ def test_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
     assert all(word in box for word in ("You need", "Paper", "minutes"))
 
 
-def test_every_chapter_embeds_its_pictures_as_they_are_now():
+def test_every_chapter_embeds_its_current_pictures():
     assert embed_pictures.write(check=True) == [], "a figure has changed; run: make sync"
     words = "![alt](../figures/07_encoder.svg)\n\nSome words."
     old = embed_pictures.embedded(words, lambda name: "")
@@ -95,7 +95,7 @@ def test_the_first_code_cell_says_how_to_install_the_course(path):
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_the_first_code_cell_speaks_only_if_the_course_is_missing(monkeypatch, capsys, missing):
+def test_the_first_code_cell_prints_only_if_the_course_is_missing(monkeypatch, capsys, missing):
     if missing:
         monkeypatch.setitem(sys.modules, "course_lib", None)
     exec(INSTALL, {})
@@ -104,7 +104,7 @@ def test_the_first_code_cell_speaks_only_if_the_course_is_missing(monkeypatch, c
 
 
 @chapter
-def test_the_file_is_small_and_a_chapter_asks_for_few_guesses(path):
+def test_a_chapters_file_is_small_and_has_few_guesses(path):
     assert path.stat().st_size <= MEGABYTE
     asked = sum(cell.source.count("**Guess") for cell in cells(path, "markdown"))
     called = sum(len(re.findall(r"\bguess\(", cell.source)) for cell in cells(path, "code"))
@@ -116,11 +116,11 @@ def test_the_question_of_a_guess_is_asked_once_and_not_hidden_with_its_answer():
     asked = [source for source in sources if source.startswith("guess(")]
     questions = [ast.parse(source).body[0].value.args[0].value for source in asked]
     assert len(questions) == len(set(questions)) > 0
-    assert all(source.startswith("guess(\n") for source in asked), "Lab shows the first line"
+    assert all(source.startswith("guess(\n") for source in asked), "JupyterLab shows the first line"
 
 
 @chapter
-def test_nothing_above_a_stub_prints_its_body(path):
+def test_no_cell_above_a_stub_shows_its_body(path):
     assert not list(printed_bodies(read(path).cells))
 
 
@@ -147,7 +147,7 @@ def test_wrong_times_are_corrected():
 
 
 @chapter
-def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
+def test_the_box_names_exactly_the_readers_definitions(path):
     code = "\n".join(cell.source for cell in cells(path, "code"))
     opening = "\n".join(cell.source for cell in cells(path, "markdown")[:3])
     sentence = re.search(r"\*\*You will build\*\* .*?\.(?=\s|$)", opening, re.DOTALL)[0]
@@ -160,7 +160,7 @@ def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
 
 
 @chapter
-def test_cells_of_code_are_short_and_words_stand_between_them(path):
+def test_code_cells_are_short_with_text_between_them(path):
     run = 0
     for cell in read(path).cells:
         run = run + 1 if cell.cell_type == "code" and cell.source != INSTALL else 0
@@ -171,18 +171,18 @@ def test_cells_of_code_are_short_and_words_stand_between_them(path):
 
 
 @chapter
-def test_has_one_title_and_ends_with_exercises_a_recap_and_deep_dives(path):
+def test_a_chapter_ends_with_exercises_recap_and_deep_dives(path):
     lines = [line for cell in cells(path, "markdown") for line in cell.source.splitlines()]
     assert sum(line.startswith("# ") for line in lines) == 1
     headings = [heading for heading, _ in sections(read(path).cells)[1:]]
     shallow = [heading for heading in headings if not heading.startswith("Deep dive: ")]
     assert shallow[-1] == "Recap"
-    assert headings[: len(shallow)] == shallow, "after the recap there are deep dives only"
+    assert headings[: len(shallow)] == shallow, "only deep dives may follow the recap"
     assert any(heading.startswith("Exercises") for heading in shallow)
 
 
 @chapter
-def test_is_saved_executed_once_from_top_to_bottom_with_every_answer_right(path):
+def test_a_chapter_was_executed_once_from_top_to_bottom_with_every_answer_right(path):
     code = cells(path, "code")
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     for cell in code:
@@ -193,7 +193,7 @@ def test_is_saved_executed_once_from_top_to_bottom_with_every_answer_right(path)
 
 
 @chapter
-def test_says_nothing_about_the_machine_it_ran_on(path):
+def test_a_chapter_says_nothing_about_the_machine_it_ran_on(path):
     notebook = read(path)
     metadata = copy.deepcopy(notebook.metadata)
     metadata.language_info.version = METADATA["language_info"]["version"]  # of any Python
@@ -203,20 +203,20 @@ def test_says_nothing_about_the_machine_it_ran_on(path):
 
 
 @chapter
-def test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path):
+def test_a_chapter_is_quiet_reproducible_strict_and_asserts_its_claims(path):
     tags = {tag for cell in read(path).cells for tag in cell.metadata.get("tags", [])}
     assert tags <= {"nbval-ignore-output", "raises-exception", HIDE, NEEDS_WEIGHTS}
     sources = [cell.source for cell in cells(path, "code")]
     assert not any(source.rstrip().endswith(";") for source in sources), "nbval rejects it"
     assert not any(re.search(MAGICS, source, re.M) for source in sources)
     assert not any("NBVAL_SKIP" in source for source in sources)
-    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "seed in one cell only"
+    assert sum("torch.manual_seed(" in source for source in sources) <= 1, "seed only in one cell"
     claims = re.findall(r"^\s*(assert\b|assert_close\()", "\n".join(sources), re.M)
     assert len(claims) >= 5, "a chapter needs at least five lines with assert or assert_close"
 
 
 def read_from_weights(cells: list[nbformat.NotebookNode]) -> set[str]:
-    """Name what cells without the tag read after a tagged cell was the last to define it."""
+    """List the names that an untagged cell reads and that a tagged cell defined last."""
     found, tagged = set(), set()
     for cell in cells:
         defined, read_first = stored_and_read(compile(cell.source, "cell", "exec"))
@@ -229,7 +229,7 @@ def read_from_weights(cells: list[nbformat.NotebookNode]) -> set[str]:
 
 
 def stored_and_read(code: CodeType) -> tuple[set[str], set[str]]:
-    """Name the globals that code defines, and those that it or its functions read before that."""
+    """Return the globals that code defines, and the globals that it reads before defining them."""
     defined, read_first = set(), set()
     for step in dis.get_instructions(code):
         if step.opname in ("STORE_NAME", "STORE_GLOBAL"):
@@ -245,7 +245,7 @@ def stored_and_read(code: CodeType) -> tuple[set[str], set[str]]:
 def test_a_chapter_without_weights_runs_the_cells_without_the_tag(path):
     assert not read_from_weights(cells(path, "code"))
     tagged = [c for c in cells(path, "code") if NEEDS_WEIGHTS in c.metadata.get("tags", [])]
-    assert not any(re.match(r"#\| ex|guess\(", cell.source) for cell in tagged), "tag no exercise"
+    assert not any(re.match(r"#\| ex|guess\(", cell.source) for cell in tagged), "tagged exercise"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_names_from_tagged_cells_are_found(sources, found):
 
 
 @chapter
-def test_takes_the_reader_seriously(path):
+def test_a_chapter_takes_the_reader_seriously(path):
     for cell in cells(path, "markdown"):
         hasty = re.search(HASTY_WORDS, prose(cell), re.I)
         assert not hasty, f"{hasty[0]!r} in:\n{cell.source}"
@@ -274,7 +274,7 @@ def test_takes_the_reader_seriously(path):
 @chapter
 def test_every_picture_is_stored_as_png_with_alt_text_and_as_text(path):
     for cell in cells(path, "code"):
-        assert "plt.show()" not in cell.source, "end with show(fig, alt=…)"
+        assert "plt.show()" not in cell.source, "end the cell with show(fig, alt=…)"
         for output in (each for each in cell.outputs if "image/png" in each.get("data", {})):
             assert output.data.keys() == {"image/png", "text/plain"}, cell.source
             about = output.metadata["image/png"]
@@ -283,7 +283,7 @@ def test_every_picture_is_stored_as_png_with_alt_text_and_as_text(path):
 
 
 @chapter
-def test_an_export_cell_holds_one_definition_and_nothing_else(path):
+def test_an_export_cell_contains_exactly_one_definition(path):
     for cell in cells(path, "code"):
         if "#| export" in cell.source and "#| default_exp" not in cell.source:
             assert cell.source.startswith("#| export\n")

@@ -1,4 +1,4 @@
-"""A checkpoint is complete or ignored, contains no code, and every damage gets a sentence."""
+"""A checkpoint is complete or ignored, contains no code, and damage is explained."""
 
 import json
 import os
@@ -27,7 +27,7 @@ FACTS_KEPT = {"step": 4, "tokenizer": "zwölf", "nothing": None, "losses": [0.1,
 
 @pytest.fixture
 def tensors(generator):
-    """Return what a training keeps by name, one of float64, one without an axis."""
+    """Return the named tensors of a training run; one is float64, and one has no axes."""
     wide = normal(generator, 4, dtype=torch.float64)
     return {"model.w": normal(generator, 2, 3).float(), "model.b": wide, "step": torch.tensor(4.0)}
 
@@ -50,7 +50,7 @@ def test_the_last_checkpoint_is_read_to_the_last_bit_and_no_other_file_is_left(k
     facts = read_metadata(kept)
     assert {name: facts[name] for name in FACTS_KEPT} == FACTS_KEPT | {"step": 5}
     assert sorted(os.listdir(kept)) == [METADATA, file_of(kept).name]
-    assert load_file(file_of(kept)).keys() == tensors.keys()  # anybody can read it
+    assert load_file(file_of(kept)).keys() == tensors.keys()  # other programs can read it
 
 
 @pytest.mark.parametrize("names", [("model.other", "model.w"), ("model.w", "model.other")])
@@ -60,7 +60,7 @@ def test_tied_weights_are_read_under_either_name(names, kept, tensors):
     assert tied.equal(tensors["model.w"])
 
 
-# --- or not at all
+# --- incomplete checkpoints
 
 
 def test_an_incomplete_checkpoint_from_a_full_disk_is_ignored(tmp_path, tensors, monkeypatch):
@@ -76,7 +76,7 @@ def test_an_incomplete_checkpoint_from_a_full_disk_is_ignored(tmp_path, tensors,
     assert find_checkpoint(tmp_path).name == "last-0000001"
 
 
-def test_bytes_are_on_the_disk_before_the_facts_that_make_them_count(
+def test_the_bytes_are_on_disk_before_the_metadata_that_validates_them(
     tmp_path, tensors, monkeypatch
 ):
     happened = []
@@ -85,23 +85,23 @@ def test_bytes_are_on_the_disk_before_the_facts_that_make_them_count(
         note = lambda *words, n=name, do=really: (happened.append(n), do(*words))  # noqa: E731
         monkeypatch.setattr(os, name, note)
     save_checkpoint(tmp_path / "kept", {}, tensors)
-    assert happened == ["fsync", "fsync", "replace"]  # the tensors, the facts, their name
+    assert happened == ["fsync", "fsync", "replace"]  # tensors, metadata, name
 
 
-def test_the_newest_whole_one_is_found(tmp_path):
+def test_the_newest_complete_checkpoint_is_found(tmp_path):
     for step in (10, 9, 200):
         save_checkpoint(tmp_path / f"last-{step:07d}", {}, {})
     for name in ("last-week", "last-0000009-copy"):  # somebody else's
         save_checkpoint(tmp_path / name, {}, {})
-    (tmp_path / "last-0000300").mkdir()  # half of one
+    (tmp_path / "last-0000300").mkdir()  # incomplete
     assert find_checkpoint(tmp_path).name == "last-0000200"
 
 
-# --- what is wrong
+# --- errors
 
 
 @pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "edited"])
-def test_changed_bytes_are_noticed(harm, kept):
+def test_changed_bytes_are_detected(harm, kept):
     path = file_of(kept)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1  # safetensors does not notice
@@ -119,14 +119,14 @@ def test_changed_bytes_are_noticed(harm, kept):
 
 
 @pytest.mark.parametrize("text", ['{"format": "cour', "[]", '{"format": "pieces 1"}', 10**5 * "["])
-def test_facts_that_are_cut_off_or_foreign_are_explained_in_a_sentence(text, tmp_path):
+def test_truncated_or_foreign_metadata_is_explained_in_a_sentence(text, tmp_path):
     (tmp_path / METADATA).write_text(text)
     with pytest.raises(ValueError, match=r"is cut off|is missing") as caught:
         read_metadata(tmp_path)
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_tensor_that_is_missing_or_of_another_shape_is_named(kept, tensors):
+def test_a_tensor_that_is_missing_or_has_another_shape_is_named(kept, tensors):
     for name, value in (("model.c", torch.zeros(2)), ("model.w", torch.zeros(3, 2))):
         with pytest.raises(ValueError, match=name) as caught:
             load_tensors(kept, {name: value})
@@ -134,7 +134,7 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(kept, tensors):
 
 
 class Code:
-    """Make a file when somebody reads this back: what a hostile checkpoint does."""
+    """A hostile object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -150,14 +150,14 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path, caplog):
         (kept / name).write_bytes(hostile)
     facts = json.loads((kept / METADATA).read_text())
     del facts["checksums"]
-    facts["checksums"] = checksums(kept, facts)  # whoever wrote it knows how
+    facts["checksums"] = checksums(kept, facts)  # a hostile author can compute it
     (kept / METADATA).write_text(json.dumps(facts))
     read_metadata(kept)
     with pytest.raises(ValueError, match=says("kept", "a GPT", "train again")):
         with explaining(kept, "a GPT"):
             load_tensors(kept, tensors)
     assert not touched.exists() and not caplog.records  # torch logs a traceback
-    pickle.loads(hostile)  # it is as hostile as it should be
+    pickle.loads(hostile)  # it really is hostile
     assert touched.exists()
 
 

@@ -30,7 +30,7 @@ def make_batch():
 
 
 def plain_loss(model, src, tgt, smoothing):
-    """Compute the loss the plain way: all logits, padding taken out afterward."""
+    """Compute the loss in the plain way, with all logits, and leave out padding afterward."""
     logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
     real = right != PAD
     return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
@@ -51,7 +51,7 @@ def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypat
 
 @pytest.mark.parametrize("tie", ["all", "none"])
 @pytest.mark.parametrize("chunked", [True, False])
-def test_a_batch_of_padding_alone_has_the_loss_0_and_gradients_of_0(tie, chunked):
+def test_a_batch_of_only_padding_has_loss_0_and_zero_gradients(tie, chunked):
     model, (src, tgt) = make_model(tie), (torch.full_like(ids, PAD) for ids in make_batch())
     loss = (
         ChunkedLoss(model)(src, tgt) if chunked else translation_loss(model, src, tgt, pad_id=PAD)
@@ -64,12 +64,12 @@ def test_a_batch_of_padding_alone_has_the_loss_0_and_gradients_of_0(tie, chunked
 @pytest.mark.parametrize("target", [-100, V])
 def test_targets_outside_the_vocabulary_are_named(target):
     src, tgt = make_batch()
-    tgt[0, -1] = target  # no input, but a target
+    tgt[0, -1] = target  # not an input, but a target
     with pytest.raises(ValueError, match=rf"target ids range from .*{target}.* ids 0 to {V - 1}"):
         ChunkedLoss(make_model())(src, tgt)
 
 
-def test_bfloat16_comes_close_with_gradients_in_float32():
+def test_bfloat16_is_close_with_gradients_in_float32():
     model, (src, tgt) = make_model(), make_batch()
     exact = ChunkedLoss(model)(src, tgt)
     expected = torch.autograd.grad(exact, list(model.parameters()))
@@ -83,7 +83,7 @@ def test_bfloat16_comes_close_with_gradients_in_float32():
     loss.backward()
     assert len(behind) >= 2 and not any(behind)  # the backward pass is not under autocast
     assert loss.dtype == torch.float32
-    assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
+    assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits, so close but not equal
     for p in model.parameters():
         assert p.dtype == p.grad.dtype == torch.float32
     gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
@@ -95,7 +95,7 @@ def test_matrix_multiplications_are_in_bfloat16_and_a_cpu_uses_plain_attention()
     for bfloat16 in (True, False):
         with mixed_precision(bfloat16):
             assert (model(src, tgt).dtype == torch.bfloat16) == bfloat16
-            assert torch.backends.cuda.flash_sdp_enabled() != bfloat16  # for a CPU, too
+            assert torch.backends.cuda.flash_sdp_enabled() != bfloat16  # also on a CPU
 
 
 @pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
@@ -112,13 +112,13 @@ def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     model = nn.Linear(1, 1, bias=False)
     task = SimpleNamespace(keep_last=3)
     state = SimpleNamespace(task=task, pipeline=SimpleNamespace(model=model), world=World())
-    for epoch in (12, 8, 9, 10, 11):  # 12 is of another training run
+    for epoch in (12, 8, 9, 10, 11):  # 12 belongs to another training run
         nn.init.constant_(model.weight, epoch)
         state.step, state.history = epoch, epoch * [{"step": epoch}]
         save_epoch(state, tmp_path)
     state.step += 1  # between two measurements
     save_epoch(state, tmp_path)
-    (tmp_path / "epoch-0012").mkdir()  # half of one
+    (tmp_path / "epoch-0012").mkdir()  # incomplete
     names = [path.name for path in saved_epochs(tmp_path)]
     assert names == ["epoch-0009", "epoch-0010", "epoch-0011"]
     load_average(tmp_path, 2, model)

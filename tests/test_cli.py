@@ -1,4 +1,4 @@
-"""The command line answers every mistake with one sentence and an exit code."""
+"""The command line responds to every mistake with one sentence and an exit code."""
 
 import os
 import re
@@ -78,7 +78,7 @@ def test_the_help_lists_every_command_and_task(capsys):
     assert "train" in examples
 
 
-def test_the_first_words_do_not_wait_for_torch(tmp_path):
+def test_the_first_output_does_not_wait_for_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit(7)")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     for words, code, said in [
@@ -95,9 +95,7 @@ def test_the_first_words_do_not_wait_for_torch(tmp_path):
         assert done.returncode == code and done.stdout.startswith(said), done
 
 
-def test_errors_of_the_memory_are_explained_and_mistakes_of_our_own_are_not_hidden(
-    monkeypatch, capsys
-):
+def test_out_of_memory_errors_are_explained_and_our_own_bugs_are_not_hidden(monkeypatch, capsys):
     errors = [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
     errors += [RuntimeError("unsupported memory format"), BrokenPipeError()]  # | head breaks a pipe
 
@@ -110,7 +108,7 @@ def test_errors_of_the_memory_are_explained_and_mistakes_of_our_own_are_not_hidd
         assert "not enough memory" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="memory format"):
         main(["train"])
-    monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # replaced, so nothing is flushed at the end
     assert main(["train"]) == 0
 
 
@@ -135,7 +133,7 @@ def test_the_command_is_called_course():
     assert command.value == "course_lib.cli:main"
 
 
-def test_a_download_says_where_the_files_are_and_what_comes_next(monkeypatch, tmp_path, capsys):
+def test_a_download_prints_where_the_files_are_and_the_next_command(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(model_commands, "download_multi30k", lambda folder: folder / "multi30k")
     assert main(["download", "multi30k", str(tmp_path)]) == 0
     out = capsys.readouterr().out

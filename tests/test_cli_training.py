@@ -1,4 +1,4 @@
-"""``course train`` and the commands after it lose nothing and explain mistakes."""
+"""``course train`` and later commands keep all results and explain mistakes."""
 
 import io
 import re
@@ -44,12 +44,12 @@ pytestmark = pytest.mark.usefixtures("no_network")
 
 @pytest.fixture
 def course(capsys, monkeypatch, tmp_path):
-    """Run a command; return its exit code, and what was printed on out and err."""
+    """Run a command; return its exit code, its output and its error output."""
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path / "kept"))
     monkeypatch.setenv("COURSE_DATA", str(write_play(tmp_path / "data")))
 
     def run(task, *words):
-        if task == "multi30k":  # number words take the place of real sentences
+        if task == "multi30k":  # number words instead of real sentences
             monkeypatch.delenv("COURSE_DATA", raising=False)
         which = ["--task", task, "--threads", "1", *TASKS[task].words]
         code = cli.main([words[0], *which, *map(str, words[1:])])
@@ -60,7 +60,7 @@ def course(capsys, monkeypatch, tmp_path):
 
 @pytest.fixture(params=TASKS)
 def task(request, course, tmp_path):
-    """Return a task, with what runs its commands."""
+    """Return a task and a function that runs its commands."""
     chosen = SimpleNamespace(**vars(TASKS[request.param]))
     chosen.folder = tmp_path / "kept" / chosen.name
     chosen.run = partial(course, request.param)
@@ -70,7 +70,7 @@ def task(request, course, tmp_path):
 
 @pytest.fixture
 def trained(course):
-    """Return a function that trains a tiny pipeline of a task, and what runs its commands."""
+    """Return a function that trains a tiny pipeline of a task, and one that runs its commands."""
 
     def train(name):
         assert course(name, "train", *settings(TASKS[name].config))[0] == 0
@@ -80,7 +80,7 @@ def trained(course):
 
 
 class Terminal(io.StringIO):
-    """Behave as a terminal."""
+    """A stream that behaves like a terminal."""
 
     def isatty(self):
         return True
@@ -91,17 +91,17 @@ def contents(folder):
 
 
 def interrupt(*arguments, **options):
-    """Stop as by Ctrl-C."""
+    """Raise the exception of Ctrl-C."""
     raise KeyboardInterrupt
 
 
 def fill_the_disk(*arguments):
-    """Fail as a write to a full disk does."""
+    """Raise the error of a write to a full disk."""
     raise OSError("the disk is full")
 
 
 def assert_one_sentence(result, *parts):
-    """Find exit code 2, no result on out, and one line on err that holds all the parts."""
+    """Assert exit code 2, no output, and one line on stderr that contains all parts."""
     code, out, err = result
     announced = out.startswith(("Training ", "Continuing to train ")) and out.count("\n") <= 3
     assert (code, err.count("\n")) == (2, 1) and (not out or announced), err
@@ -109,7 +109,7 @@ def assert_one_sentence(result, *parts):
 
 
 def next_commands(out):
-    """Return the words of the commands that are shown to come next, without the program."""
+    """Return the words of the suggested next commands, without the program."""
     shown = [shlex.split(line)[1:] for line in out.splitlines() if line.startswith("Next: ")]
     return [words[words.index("-m") + 2 :] if "-m" in words else words[1:] for words in shown]
 
@@ -134,7 +134,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr("course_lib.trainer.checkpoint.write_whole", fill_the_disk)
         assert_one_sentence(task.train("--force"), "the disk is full")
-    assert {*before.values()} <= {*contents(task.folder).values()}  # the new one has saved nothing
+    assert {*before.values()} <= {*contents(task.folder).values()}  # nothing is saved yet
     with monkeypatch.context() as stopped:
         stopped.setattr(training_commands, "train", interrupt)
         code, _, err = task.train("--force")
@@ -142,7 +142,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     assert read_metadata(task.folder / "last-0000000")["step"] == task.measured[-1]
     linked = (task.folder / "last-0000000").rename(task.folder / "last-0000009-copy")
     (task.folder / "last-0000000").symlink_to(linked)
-    (task.folder / "last-0000300").mkdir()  # half of one
+    (task.folder / "last-0000300").mkdir()  # incomplete
     assert task.train("--force", "--minutes", "0")[0] == 0
     names = {path.name for path in task.folder.iterdir()}
     assert names == {"last-0000001", linked.name, "training.lock"}
@@ -155,15 +155,15 @@ def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatc
         with locked(task.folder):
             pass
 
-    # the folder is this process's own before it is read
+    # the folder is locked before it is read
     monkeypatch.setattr(training_commands, "start", begin)
     assert_one_sentence(task.train(), f"another process is training in {task.folder}")
     assert not contents(task.folder)
-    assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # nobody can write there
+    assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # not writable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
+def test_a_signal_stops_after_the_current_step_and_keeps_it(number, task, monkeypatch):
     make_step = loop.make_step
 
     def interrupted(run):
@@ -181,7 +181,7 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
     assert read_metadata(find_checkpoint(task.folder))["step"] == task.measured[-1]
 
 
-def test_the_commands_that_come_next_find_the_run(task, tmp_path):
+def test_the_suggested_next_commands_find_the_run(task, tmp_path):
     for own in ([], ["--set", "seed=3"], ["--out", tmp_path / "a folder"]):
         (use, measure) = next_commands(task.train(*own)[1])
         assert [use[0], measure[0]] == [task.use[0], "evaluate"]
@@ -201,7 +201,7 @@ def test_a_terminal_gets_a_bar_with_losses_and_a_pipe_gets_lines(task, monkeypat
     assert re.search(r"train loss \d.*, val loss \d", sys.stderr.getvalue())
 
 
-def test_the_options_offer_what_the_tasks_know():
+def test_the_options_offer_the_values_that_the_tasks_accept():
     for name, chosen in training_commands.TASKS.items():
         options, config = TASK_OPTIONS[name], chosen.pipeline_class.config_class
         assert [*options.sizes] == [*chosen.sizes]
@@ -224,7 +224,7 @@ def test_a_checkpoint_of_another_kind_is_explained(task):
         assert contents(task.folder) == before
 
 
-def test_the_options_reach_the_training(tmp_path, monkeypatch):
+def test_the_options_reach_the_training_run(tmp_path, monkeypatch):
     asked = {}
 
     def begin(task, config, checkpoint, **where):
@@ -245,7 +245,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     words += f" --out {tmp_path / 'own'} --data {tmp_path} --accumulate 4"
     assert cli.main(words.split()) == 0
     config = dict(direction="en-de", seed=5, epochs=9, norm_first=False)
-    config["bfloat16"] = True  # a GPU has it
+    config["bfloat16"] = True  # the default on a GPU
     assert asked.pop("config") == RealConfig(**SIZES["short"] | config)
     assert not asked.pop("stop")() and asked.pop("report")
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
@@ -253,7 +253,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     assert expected == asked
 
 
-def test_number_words_take_one_thread_and_another_language_another_folder(
+def test_number_words_use_one_thread_and_each_language_has_its_own_folder(
     course, tmp_path, monkeypatch
 ):
     words = ["--size", "smoke", "--to", "fr", "--steps", "3", "--seed", "2"]
@@ -268,7 +268,7 @@ def test_number_words_take_one_thread_and_another_language_another_folder(
         assert options.threads == threads
 
 
-def test_bfloat16_is_chosen_by_measuring_and_kept_by_resume(course, monkeypatch, tmp_path):
+def test_bfloat16_is_chosen_by_measurement_and_kept_on_resume(course, monkeypatch, tmp_path):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", "--minutes", "0"]
@@ -316,7 +316,7 @@ def test_impossible_commands_are_explained(
     assert_one_sentence(course(name, *[word.format(folder) for word in words]), reason)
 
 
-# --- what was trained is loaded
+# --- loading a trained model
 
 
 def test_missing_files_and_runs_are_explained(task, tmp_path):
@@ -325,7 +325,7 @@ def test_missing_files_and_runs_are_explained(task, tmp_path):
         assert_one_sentence(task.run(*words, "--out", tmp_path / "own"), f"in {tmp_path / 'own'}:")
 
 
-def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, tmp_path):
+def test_an_epochs_weights_of_another_model_are_explained(trained, tmp_path):
     run = trained("multi30k")
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     save_checkpoint(folder / "epoch-0003", {}, {"weight": torch.ones(2)})
@@ -335,7 +335,7 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
 # --- course translate
 
 
-def test_a_number_is_translated_however_it_is_typed(trained, tmp_path, monkeypatch):
+def test_a_number_is_translated_however_the_user_types_it(trained, tmp_path, monkeypatch):
     run = trained("numbers")
     translator, _ = load_pipeline(Translator, tmp_path / "kept" / TASKS["numbers"].name)
     translator.model.eval()
@@ -353,7 +353,7 @@ def test_digits_are_read_as_words(trained):
     assert run("translate", "1,234") == (0, translation, told)
 
 
-def test_every_line_of_a_pipe_gets_a_line_and_a_bad_one_its_sentence(trained, monkeypatch):
+def test_every_line_of_a_pipe_gets_a_line_and_a_bad_line_gets_an_explanation(trained, monkeypatch):
     run = trained("numbers")
     one = run("translate", "twelve")[1]
     monkeypatch.setattr(sys, "stdin", io.StringIO("12\n\nzwölf\n Twelve \n"))
@@ -377,7 +377,7 @@ def test_a_terminal_is_asked_for_lines_until_the_user_ends_it(end, trained, monk
 # --- course sample
 
 
-def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
+def test_a_sample_follows_its_options(trained, tmp_path):
     run = trained("gpt")
     writer, _ = load_pipeline(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
     sampling = dict(temperature=1.5, top_k=7, top_p=0.9)
@@ -394,7 +394,7 @@ def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
 
 
 def recorded(name, run, tmp_path, *words):
-    """Evaluate twice; return what was printed, the only entry, the pipeline and its checkpoint."""
+    """Evaluate twice; return the output, the only entry, the pipeline and its checkpoint."""
     file = tmp_path / "new" / "record.json"
     for _ in range(2):
         code, out, error = run("evaluate", "--record", file, *words)
@@ -414,7 +414,7 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     trained, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("course_lib.trainer.run_folder.describe_machine", lambda _: "another")
-    known = dict(draw_pairs("test", 6)[:4])  # four of the six are written rightly
+    known = dict(draw_pairs("test", 6)[:4])  # four of the six translations are correct
 
     def translate(translator, texts):
         return [known.get(text, "zwe") for text in texts]
@@ -423,7 +423,7 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     out, entry, _, _ = recorded("numbers", trained("numbers"), tmp_path, "--count", "6")
     assert out == "de, seed 0: exact match 0.667 on 6 numbers of the test split\n"
     assert (entry["exact_match"], entry["count"]) == (4 / 6, 6)
-    assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
+    assert entry["machine"] == "another"  # the machine that trained, not the one that evaluates
 
 
 def test_the_requested_average_translates_and_its_scores_are_recorded(
@@ -520,7 +520,7 @@ def test_another_alphabet_is_rejected_and_ctrl_c_has_no_traceback(trained, tmp_p
 
 @pytest.fixture
 def data(course, tmp_path, monkeypatch):
-    """Put thirty pairs a split in the place of the real ones; return their folder."""
+    """Replace the real pairs with thirty per split, and return their folder."""
 
     def load(split, *, direction, folder):
         assert folder == tmp_path
@@ -532,7 +532,7 @@ def data(course, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, capsys):
+def test_a_slice_of_the_real_corpus_makes_a_quick_trial_run(data, capsys):
     which = ["--task", "multi30k", "--size", "smoke", "--threads", "1", "--data", str(data)]
     small = dict(task="multi30k", epochs=1, d_model=16, num_pairs=20, vocab_size=1_000)
     assert cli.main(["train", *settings(SimpleNamespace(**small)), *which]) == 0

@@ -15,7 +15,7 @@ from course_lib.command_line import as_typed, environment_path, paint_signs, run
 
 @pytest.fixture
 def environment(tmp_path, monkeypatch):
-    """Return the ``bin`` of an environment whose commands print their path and their words."""
+    """Return the ``bin`` of an environment whose commands print their path and arguments."""
     programs = tmp_path / "it's ours" / "bin"
     programs.mkdir(parents=True)
     for name in ("course", "pip"):
@@ -28,7 +28,7 @@ def environment(tmp_path, monkeypatch):
 
 
 def ran(command: str) -> str:
-    """Run a command in a shell, and return what it printed."""
+    """Run a command in a shell, and return its output."""
     return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
 
 
@@ -55,7 +55,7 @@ def test_another_environments_command_is_not_ours(environment, monkeypatch):
     monkeypatch.setenv("PATH", f"{other}:/usr/bin:/bin")
     assert ran(as_typed("lab")).startswith("it's ours")
     (environment / "course").unlink()
-    assert as_typed("lab") == "course lab"  # ours has none, as with pip install --user
+    assert as_typed("lab") == "course lab"  # our environment has none, as with pip install --user
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert as_typed("lab").split()[-3:] == ["-m", "course_lib.cli", "lab"]
     assert Path(shlex.split(as_typed("lab"))[0]).resolve() == Path(sys.executable).resolve()
@@ -79,7 +79,7 @@ def test_the_commands_in_a_sentence_are_rewritten_and_nothing_else(environment):
         (True, {"WT_SESSION": "x"}, "win32", True),
     ],
 )
-def test_colors_are_for_terminals(is_terminal, environment, platform, colored, monkeypatch):
+def test_colors_appear_only_on_terminals(is_terminal, environment, platform, colored, monkeypatch):
     stdout = io.StringIO()
     stdout.isatty = lambda: is_terminal
     monkeypatch.setattr(sys, "stdout", stdout)

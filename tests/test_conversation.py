@@ -1,4 +1,4 @@
-"""Published models continue texts and hold conversations, and they read every token once."""
+"""Published models continue texts and have conversations, and read every token once."""
 
 import io
 import json
@@ -47,13 +47,13 @@ def folder(tmp_path_factory):
 
 
 def script(folder, text):
-    """Return a function that draws the tokens of a text, whatever the model says."""
+    """Return a function that samples the tokens of a given text, whatever the model predicts."""
     tokenizer = conversation.load_writer(folder)[1]
     ids = iter(tokenizer.encode(text).ids)
     return lambda logits: torch.tensor([next(ids)])
 
 
-def test_an_answer_ends_with_its_special_token_and_characters_are_whole(folder):
+def test_an_answer_ends_at_its_special_token_and_characters_are_complete(folder):
     talk = Conversation(folder, script(folder, f"é 😀!{END}{START}"))
     assert list(talk.answer("Hi")) == ["é", " ", "😀", "!"]
     question, answer = talk.messages
@@ -64,7 +64,7 @@ def test_an_answer_ends_with_its_special_token_and_characters_are_whole(folder):
     assert "".join(talk.answer("More")) == "long"
 
 
-def test_earlier_turns_count_and_are_read_once(folder, monkeypatch):
+def test_earlier_turns_stay_in_context_and_are_read_once(folder, monkeypatch):
     read = []
     step = conversation.text_engine.registry[conversation.llama.ModernDecoder].step
 
@@ -82,7 +82,7 @@ def test_earlier_turns_count_and_are_read_once(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("when", ["while the model computes", "while a part is printed"])
-def test_after_an_answer_that_was_interrupted_nothing_wrong_is_remembered(folder, when):
+def test_the_context_is_correct_after_an_interrupted_answer(folder, when):
     greedy = sampler(top_k=1)
     talk = Conversation(folder, greedy, tokens=9)
     list(talk.answer("One"))
@@ -91,7 +91,7 @@ def test_after_an_answer_that_was_interrupted_nothing_wrong_is_remembered(folder
         next(answer)
         answer.close()
     else:
-        talk.engine.caches[1].append = interrupt  # the first layer has read, and this one has not
+        talk.engine.caches[1].append = interrupt  # after the first layer has read the token
         with pytest.raises(KeyboardInterrupt):
             list(talk.answer("Two"))
         del talk.engine.caches[1].append
@@ -103,7 +103,7 @@ def test_after_an_answer_that_was_interrupted_nothing_wrong_is_remembered(folder
 
 
 def interrupt(*arguments):
-    """Stop as by Ctrl-C."""
+    """Raise the exception of Ctrl-C."""
     raise KeyboardInterrupt
 
 
@@ -129,7 +129,7 @@ def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
     ("text", "notes"),
     [("long text", ["cut off at 4 tokens; --tokens N allows more"]), (f"sho{END}", [])],
 )
-def test_an_answer_that_is_cut_says_so(folder, monkeypatch, capsys, text, notes):
+def test_a_truncated_answer_says_so(folder, monkeypatch, capsys, text, notes):
     monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, text))
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\n"))
     assert cli.main(["chat", "--weights", str(folder), "--tokens", "4"]) == 0
@@ -139,7 +139,7 @@ def test_an_answer_that_is_cut_says_so(folder, monkeypatch, capsys, text, notes)
 
 
 def change_tokenizer(source, folder, special, eos_token):
-    """Copy a model; say whether its special tokens are marked, and name its end token."""
+    """Copy a model, with or without marked special tokens, and with another end token."""
     shutil.copytree(source, folder, dirs_exist_ok=True)
     content = json.loads((folder / "tokenizer.json").read_text())
     for token in content["added_tokens"]:
@@ -158,7 +158,7 @@ def change_tokenizer(source, folder, special, eos_token):
         (False, END, "yes", None),
     ],
 )
-def test_a_chat_says_once_that_a_model_names_no_end_token(
+def test_a_chat_says_once_that_a_model_has_no_end_token(
     folder, tmp_path, monkeypatch, capsys, special, eos_token, out, said
 ):
     change_tokenizer(folder, tmp_path, special, eos_token)
@@ -172,7 +172,7 @@ def test_a_chat_says_once_that_a_model_names_no_end_token(
 
 
 @pytest.mark.parametrize("special", [True, False])
-def test_a_text_without_an_end_token_is_announced(folder, tmp_path, capsys, special):
+def test_a_text_without_an_end_token_prints_a_notice(folder, tmp_path, capsys, special):
     change_tokenizer(folder, tmp_path, special, END)
     words = ["sample", "--weights", str(tmp_path), "--prompt", "Once", "--tokens", "5"]
     assert cli.main(words) == 0
@@ -187,7 +187,7 @@ def test_an_encoder_only_model_does_not_generate_text(tmp_path, capsys, command)
     assert "model_type='bert'" in err and "does not generate text" in err and "template" not in err
 
 
-def test_templates_are_filled_in_as_the_library_does(folder, published):
+def test_templates_are_filled_in_as_in_the_library(folder, published):
     library = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     roles = ["system", "user", "assistant", "user"]
     messages = [{"role": role, "content": f" {role}\n{{{{x}}}} "} for role in roles]
@@ -213,10 +213,10 @@ def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
 
 
 class Terminal(io.StringIO):
-    """Behave as a terminal."""
+    """A stream that behaves like a terminal."""
 
     def isatty(self):
-        """Say that this is one."""
+        """Return True, like a terminal."""
         return True
 
 
@@ -225,7 +225,7 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
 ):
     drawn = script(folder, f"yes{END}n")
     rest, last = script(folder, 99 * "x"), script(folder, f"fine{END}")
-    said = "\n".join(["<uOne>", "<ayes>", "<uTwo>", "<an>", "<uThree>", "<a"])  # a token each
+    said = "\n".join(["<uOne>", "<ayes>", "<uTwo>", "<an>", "<uThree>", "<a"])  # one token each
     steps = [*5 * [drawn], interrupt, *(81 - len(said)) * [rest], *5 * [last]]
     draw = lambda logits: steps.pop(0)(logits)  # noqa: E731
     monkeypatch.setattr(model_commands, "sampler", lambda **options: draw)
@@ -262,7 +262,7 @@ def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys
     assert out == "\n\n".join("".join(greedy.answer(text)) for text in ("One", "Two")) + "\n"
 
 
-def test_the_real_model_answers_and_an_engine_changes_nothing(published):
+def test_the_real_model_gives_the_same_answer_with_and_without_an_engine(published):
     talk = Conversation(published(MODEL), sampler(top_k=1), tokens=16)
     assert (
         "".join(talk.answer("What is the capital of France?")) == "The capital of France is Paris."

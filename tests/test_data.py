@@ -1,4 +1,4 @@
-"""Numbers, splits, the tokenizer and batches of the translation task."""
+"""The numbers, splits, tokenizer and batches of the translation task are as described."""
 
 import binascii
 import itertools
@@ -42,13 +42,13 @@ def texts(to):
 
 @pytest.fixture(scope="module")
 def tokenizer(texts):
-    """Return a tokenizer that saw these texts only."""
+    """Return a tokenizer that was trained only on these texts."""
     return Tokenizer.learn(texts, VOCAB)
 
 
 @pytest.fixture(scope="module")
 def small():
-    """Return a few pairs and a tokenizer that knows their letters."""
+    """Return a few pairs, and a tokenizer that knows their letters."""
     pairs = draw_pairs("train", 90)
     return pairs, Tokenizer.learn((text for pair in pairs for text in pair), 70)
 
@@ -64,12 +64,12 @@ def small():
         (10_000, "ten thousand", "zehntausend", "dix mille", "一万"),  # 万: ten thousands
     ],
 )
-def test_numbers_are_spelled_as_people_spell_them(number, en, de, fr, zh):
+def test_numbers_are_spelled_correctly(number, en, de, fr, zh):
     assert [spell(number, to) for to in ("en", "de", "fr", "zh")] == [en, de, fr, zh]
 
 
 @pytest.mark.parametrize("language", ["en", *LANGUAGES])
-def test_different_numbers_have_different_words_of_visible_letters(language):
+def test_different_numbers_have_different_words_with_only_visible_letters(language):
     numbers = [*range(300), *draw_numbers("test", 100)]
     words = {spell(number, language) for number in numbers}
     assert len(words) == len(set(numbers))
@@ -95,7 +95,7 @@ def test_numbers_that_cannot_be_spelled_or_drawn_are_explained():
 def test_a_number_belongs_to_one_split_on_every_computer():
     splits = defaultdict(set)
     for number in [*range(100, 3000), *range(LIMIT - 1000, LIMIT)]:
-        tenth = binascii.crc32(str(number).encode()) % 10  # hash() would differ in each process
+        tenth = binascii.crc32(str(number).encode()) % 10  # hash() differs between processes
         splits[tenth].add(split_of(number))
     assert sorted(splits) == list(range(10))
     assert sorted(map(sorted, splits.values())) == [["test"], *[["train"]] * 8, ["valid"]]
@@ -111,7 +111,7 @@ def test_the_same_seed_draws_the_same_numbers(split, count, seed):
     assert all(0 <= number < LIMIT and split_of(number) == split for number in numbers)
 
 
-def test_drawing_leaves_the_callers_random_numbers_alone(small):
+def test_drawing_does_not_change_the_callers_random_numbers(small):
     states = random.getstate(), torch.get_rng_state()
     draw_numbers("train", 20, seed=5)
     BatchMaker(*small, batch_size=4)(5)
@@ -119,12 +119,12 @@ def test_drawing_leaves_the_callers_random_numbers_alone(small):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_short_numbers_are_drawn_too(split):
+def test_short_numbers_are_also_drawn(split):
     digits = Counter(len(str(number)) for number in draw_numbers(split, 600))
     assert split != "train" or digits[1] > 100  # all of [0, 10), and one in ten of [0, 100)
     for length in (4, 5, 6):  # drawn evenly from [0, LIMIT), 4 digits would be 5 of 600
         assert digits[length] > 60
-    assert digits[3] > 50  # of about 90 that the held-out splits have
+    assert digits[3] > 50  # of about 90 in the held-out splits
 
 
 def test_pairs_are_the_numbers_in_words(to):
@@ -133,7 +133,7 @@ def test_pairs_are_the_numbers_in_words(to):
     assert draw_pairs("valid", 20, to=to, seed=3) == expected
 
 
-# --- words that the translator knows
+# --- the translator's words
 
 
 def test_every_training_source_is_made_of_number_words():
@@ -146,7 +146,7 @@ def test_every_training_source_is_made_of_number_words():
     [
         ("three hundred and five", ["'and'", "three hundred forty-five"]),
         ("42", ["'42'", "three hundred forty-five"]),
-        ("Three", ["'Three'"]),  # the command line lowers them
+        ("Three", ["'Three'"]),  # the command line converts them to lower case
         ("three-hundred", ["'three-hundred'", "'three hundred'"]),
         ("five forty", ["'five forty'", "'forty-five'"]),
         ("twelve hundred", ["'twelve hundred'", "'one thousand two hundred'"]),
@@ -174,7 +174,7 @@ def test_every_held_out_text_survives_encoding_and_decoding(to, tokenizer):
         assert copy.encode(text) == ids
 
 
-def test_the_tokenizer_learns_no_tokens_from_other_texts():
+def test_the_tokenizer_does_not_learn_tokens_from_other_texts():
     few = Tokenizer.learn(["one two"] * 3, 60)
     more = Tokenizer.learn([*["one two"] * 3, *["quux"] * 5], 60)
     assert {"▁quux"} <= set(more.tokens(range(len(more))))
@@ -189,7 +189,7 @@ def test_special_tokens_come_first(tokenizer):
     assert len(set(tokenizer.tokens(range(VOCAB)))) == len(tokenizer) == VOCAB
 
 
-def test_a_bad_state_and_somebody_elses_tokenizer_are_rejected():
+def test_an_invalid_state_and_another_tokenizer_are_rejected():
     for state in ("", '{"version": "1.0", "model": null}'):
         with pytest.raises(ValueError, match="tokenizer"):
             Tokenizer(state)
@@ -199,7 +199,7 @@ def test_a_bad_state_and_somebody_elses_tokenizer_are_rejected():
         Tokenizer(theirs.to_str())
 
 
-def test_decoding_stops_at_the_end_and_skips_what_is_special(small):
+def test_decoding_stops_at_the_end_token_and_skips_special_tokens(small):
     _, tokenizer = small
     one, two = tokenizer.encode("one"), tokenizer.encode("two")
     eos, pad, bos = tokenizer.eos_id, tokenizer.pad_id, tokenizer.bos_id
@@ -209,7 +209,7 @@ def test_decoding_stops_at_the_end_and_skips_what_is_special(small):
     assert tokenizer.decode([]) == ""
 
 
-def test_the_name_of_a_special_token_is_text_when_somebody_types_it(small):
+def test_the_name_of_a_special_token_in_a_text_is_ordinary_text(small):
     _, tokenizer = small
     for text in ("[eos]", "one [pad]"):
         assert not {tokenizer.pad_id, tokenizer.eos_id} & set(tokenizer.encode(text))
@@ -227,7 +227,7 @@ def test_rows_are_padded_at_the_end(rows):
         assert row == kept + [31] * (len(row) - len(kept))
 
 
-def test_batches_of_nothing_are_explained(small):
+def test_empty_batches_are_explained(small):
     pairs, tokenizer = small
     with pytest.raises(ValueError, match="row"):
         pad_rows([], pad_id=0)
@@ -237,7 +237,7 @@ def test_batches_of_nothing_are_explained(small):
         BatchMaker([], tokenizer, batch_size=6)
 
 
-def test_a_batch_depends_on_step_and_seed_alone(small):
+def test_a_batch_depends_only_on_step_and_seed(small):
     forwards, backwards = {}, {}
     for batches, steps in ((forwards, range(1, 41)), (backwards, range(40, 0, -1))):
         for seed in (0, 1):
@@ -262,5 +262,5 @@ def test_a_batch_contains_whole_pairs(small):
         after_end = row[row.index(tokenizer.eos_id) + 1 :]
         assert set(after_end) <= {tokenizer.pad_id}
     decoded = [(tokenizer.decode(s), tokenizer.decode(t)) for s, t in zip(src, tgt, strict=True)]
-    assert set(decoded) <= set(pairs)  # each source beside its own target
+    assert set(decoded) <= set(pairs)  # each source has its own target
     assert (src[:, -1] != tokenizer.pad_id).any() and (tgt[:, -1] != tokenizer.pad_id).any()

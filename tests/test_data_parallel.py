@@ -1,4 +1,4 @@
-"""The parts of a batch contain each row once, and their gradients average to that of the batch."""
+"""The parts of a batch contain each row once, and their gradients average to the batch's."""
 
 from copy import deepcopy
 
@@ -19,7 +19,7 @@ sizes = given(st.lists(st.integers(0, 5)), st.integers(1, 9))
 
 
 @sizes
-def test_rows_come_in_their_order_and_go_to_each_rank_in_turn(rows, world_size):
+def test_rows_keep_their_order_and_go_to_each_rank_in_turn(rows, world_size):
     parts = [split_batch(rows, rank, world_size) for rank in range(world_size)]
     assert all(type(part) is list for part in parts)
     dealt = [iter(part) for part in parts]
@@ -29,7 +29,7 @@ def test_rows_come_in_their_order_and_go_to_each_rank_in_turn(rows, world_size):
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:
-    """Draw sources, what the decoder reads, and what it has to say, padded behind its end."""
+    """Draw sources, decoder inputs and targets, with padding at the end."""
     src, tgt_in, tgt_out = (
         random_ids(make_generator(seed), 10, len(LENGTHS), length)
         for seed, length in enumerate((7, 8, 8))
@@ -49,7 +49,7 @@ def mean_gradient(model: torch.nn.Module, rows: list[int]) -> tuple[dict[str, Te
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5])
-def test_scaled_gradients_average_to_that_of_the_whole_batch(world_size):
+def test_scaled_gradients_average_to_the_gradient_of_the_whole_batch(world_size):
     model, rows = tiny_transformer(), list(range(len(LENGTHS)))
     whole, all_tokens = mean_gradient(model, rows)
     parts = [
@@ -65,4 +65,4 @@ def test_scaled_gradients_average_to_that_of_the_whole_batch(world_size):
 
     assert_equal({name: mean(name, weigh=True) for name in whole}, whole)
     gap = max((mean(name, weigh=False) - whole[name]).abs().max() for name in whole)
-    assert gap > 1e-3 or world_size == 1, "the plain mean should be another one"
+    assert gap > 1e-3 or world_size == 1, "the plain mean should be different"

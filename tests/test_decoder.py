@@ -1,4 +1,4 @@
-"""Decoder agrees with torch, layer by layer, under masks of both attentions."""
+"""Decoder agrees with torch, layer by layer, with masks in both kinds of attention."""
 
 import pytest
 from dimensions import D_FF, D_MODEL, TORCH_MASK_KINDS, B, H, S, T

@@ -16,14 +16,14 @@ from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.interop import load_from_torch
 from course_lib.positions import PositionalEncoding
 
-N = 2  # layers; the other side of the configuration has 3, which nobody should build
+N = 2  # layers; the unused side of the configuration has 3
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 BOTH_POSITIONS = pytest.mark.parametrize("learned", [False, True])
 SEEDS = st.integers(0, 2**31)
 
 
 def config(**changes):
-    """Describe a model whose two sides differ in every number."""
+    """Return the configuration of a model whose two sides differ in every number."""
     return tiny_config(**(dict(num_encoder_layers=3, num_decoder_layers=N) | changes))
 
 
@@ -33,7 +33,7 @@ def tiny(learned=False, **changes):
 
 
 def draw_ids(generator, *shape):
-    """Draw ids of the whole vocabulary; the id of padding is text like any other."""
+    """Draw ids from the whole vocabulary, in which the padding id is an ordinary token."""
     ids = torch.randint(TGT_VOCAB, shape, generator=generator)
     ids[0, 1 % shape[1]] = PAD
     return ids
@@ -57,7 +57,7 @@ def test_a_window_is_a_passage_and_its_prediction_is_one_token_later(
     assert read.shape == predicted.shape == (batch_size, length)
 
 
-def test_every_window_that_fits_is_as_likely_as_any_other(generator):
+def test_all_windows_that_fit_are_equally_likely(generator):
     draws, windows = 40_000, 8
     read, _ = random_windows(torch.arange(11), draws, 3, generator)
     frequencies = read[:, 0].bincount(minlength=windows) / draws
@@ -66,7 +66,7 @@ def test_every_window_that_fits_is_as_likely_as_any_other(generator):
     assert (frequencies - 1 / windows).abs().max() < five_deviations
 
 
-def test_the_generator_says_which_windows_and_without_one_torchs_own():
+def test_the_generator_or_else_torchs_own_decides_which_windows_are_drawn():
     text, state = torch.arange(1000), torch.get_rng_state()
     one, again, other = (random_windows(text, 9, 4, make_generator(seed)) for seed in (1, 1, 2))
     assert_equal(one, again)
@@ -80,7 +80,7 @@ def test_the_generator_says_which_windows_and_without_one_torchs_own():
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_the_text_is_left_alone_and_keeps_its_type(generator, dtype, batch_size):
+def test_the_text_is_unchanged_and_keeps_its_type(generator, dtype, batch_size):
     text = torch.arange(30, dtype=dtype)
     windows = random_windows(text, batch_size, 5, generator)
     assert {window.dtype for window in windows} == {dtype}
@@ -110,17 +110,17 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
     assert_parity(ours, theirs, lambda: ours(ids), run_theirs, tables, stack=ours.stack)
 
 
-def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():
+def test_positions_are_fixed_by_default_and_head_widths_reach_every_layer():
     model = DecoderOnly(config(d_k=4, d_v=9))
     assert isinstance(model.positions, PositionalEncoding)
     widths = [(s.w_k.out_features, s.w_v.out_features) for s in attentions(model)]
     assert widths == [(4 * H, 9 * H)] * N
 
 
-def test_matrices_are_initialized_as_those_of_the_whole_model():
+def test_matrices_are_initialized_as_in_the_whole_model():
     with seeded():
         model = DecoderOnly(config(tgt_vocab_size=900, d_model=64, num_heads=4, d_ff=96))
-    # 57,600 draws know their spread to 0.3%
+    # the standard deviation of 57,600 draws is accurate to 0.3%
     assert model.embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
     for matrix in (p for p in model.stack.parameters() if p.dim() > 1):
         bound = math.sqrt(6 / sum(matrix.shape))  # Glorot and Bengio: uniform

@@ -1,4 +1,4 @@
-"""Decoding a batch agrees with its sentences one by one, and it stops at the end."""
+"""Decoding a batch agrees with decoding each sentence alone, and stops at the end."""
 
 import math
 
@@ -17,9 +17,9 @@ SPECIAL = dict(bos_id=BOS, eos_id=EOS)
 
 
 class Scripted(nn.Module):
-    """Write to each source, known by its first id, the line that a script gives it.
+    """A model that writes a scripted line for each source, which its first id identifies.
 
-    Padding has the highest score of all, always: it must be refused by the one who decodes.
+    Padding always has the highest score, so the decoding function has to exclude it.
     """
 
     def __init__(self, script):
@@ -46,7 +46,7 @@ class Scripted(nn.Module):
 
 
 def decode_by_hand(model, sentence, limit=MAX_LEN):
-    """Write one sentence: the whole model for every token, and a loop in place of argmax."""
+    """Decode one sentence, with the whole model for every token and a loop instead of argmax."""
     tgt = [BOS]
     while len(tgt) <= limit:
         scores = model(torch.tensor([sentence]), torch.tensor([tgt]))[0, -1].tolist()
@@ -57,7 +57,7 @@ def decode_by_hand(model, sentence, limit=MAX_LEN):
 
 
 def biased(model, token, amount):
-    """Make a model like one token more than it did."""
+    """Make a model prefer one token more than before."""
     output = nn.Linear(D_MODEL, TGT_VOCAB, dtype=torch.float64)
     with torch.no_grad():
         output.weight.copy_(model.output.weight)
@@ -68,7 +68,7 @@ def biased(model, token, amount):
 
 
 def some_model(generator):
-    """Draw a model of which some rows end, and some do not."""
+    """Draw a model for which some rows end and some do not."""
     model = biased(tiny_transformer(), EOS, amount=1.5)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -80,7 +80,7 @@ def some_model(generator):
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_a_batch_is_decoded_as_its_sentences_are_alone(use_cache):
+def test_a_batch_is_decoded_like_its_sentences_one_by_one(use_cache):
     ended = set()
     for seed in range(12):
         generator = make_generator(seed)
@@ -102,8 +102,8 @@ def test_decoding_stops_when_every_row_has_ended():
     src = torch.tensor([[4, 7, 7, 7], [5, 7, 7, PAD]])
     written = greedy_decode(model, src, **SPECIAL, use_cache=False)
     assert written.tolist() == [[7, EOS, PAD], [8, 6, EOS]]
-    assert len(model.read) == 3  # one pass a token, and none after the end
-    assert model.read[-1].tolist() == [[BOS, 8, 6]]  # bos is read, and rows that ended are not
+    assert len(model.read) == 3  # one pass per token, and none after the end
+    assert model.read[-1].tolist() == [[BOS, 8, 6]]  # bos is read, but finished rows are not
     assert len(model.encoded) == 1 and torch.equal(model.encoded[0], src)
 
 
@@ -111,7 +111,7 @@ def test_decoding_stops_when_every_row_has_ended():
 
 
 @pytest.mark.parametrize("limit", [1, 4, MAX_LEN, None], ids=str)
-def test_no_more_tokens_are_written_than_asked_or_than_the_model_can(limit):
+def test_no_more_tokens_are_written_than_requested_or_than_the_model_supports(limit):
     model = Scripted({4: [7] * (MAX_LEN + 1), 5: [8, 6, EOS] + [9] * MAX_LEN})
     how = dict(max_new_tokens=limit, use_cache=False)
     written = greedy_decode(model, torch.tensor([[4], [5]]), **SPECIAL, **how)
@@ -127,17 +127,17 @@ def test_an_impossible_limit_is_explained(limit):
     assert model.training
 
 
-# --- no trace
+# --- side effects
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("decode", [greedy_decode, sample_decode])
-def test_the_model_predicts_in_eval_mode_without_gradients_and_gets_its_mode_back(decode, training):
+def test_decoding_uses_eval_mode_without_gradients_and_restores_the_mode(decode, training):
     model = Scripted({4: [7, EOS]}).train(training)
     src = torch.tensor([[4]])
     decode(model, src, **SPECIAL, max_new_tokens=3, use_cache=False)
     assert not any(model.modes) and not any(model.grad) and len(model.encoded) == 1
-    model.script = {}  # the next call fails on its way
+    model.script = {}  # the next call raises an error halfway
     with pytest.raises(KeyError):
         decode(model, src, **SPECIAL, use_cache=False)
     assert model.training is training and torch.is_grad_enabled() and src.tolist() == [[4]]
@@ -149,7 +149,7 @@ DRAWS = 20_000
 
 
 def by_hand(last, temperature=1.0, top_k=None, top_p=None):
-    """Compute, in a loop over tokens, with which probability each should come."""
+    """Compute the probability of each token in a loop."""
     weights = {v: math.exp(x / temperature) for v, x in enumerate(last.tolist()) if v != PAD}
     ranked = sorted(weights, key=weights.get, reverse=True)[:top_k]
     whole, kept, reached = sum(weights[v] for v in ranked), [], 0.0
@@ -187,13 +187,13 @@ def test_tokens_are_sampled_with_their_probabilities(how):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_tokens_are_drawn_in_float32_whatever_the_type_of_the_logits(dtype):
+def test_tokens_are_sampled_in_float32_whatever_the_type_of_the_logits(dtype):
     logits = torch.full((4000, 3000), -20.0, dtype=dtype)  # the tail has 3,000 · e^-20 in all
     logits[:, 7] = 0.0
     tokens = sample_tokens(logits, top_p=1.0, generator=make_generator(1))
     assert (tokens == 7).float().mean() > 0.99
     rare = sample_tokens(torch.zeros(4000, 3000, dtype=dtype), generator=make_generator(1))
-    assert rare.max() > 2900 and rare.unique().numel() > 2000  # in 16 bits sums would stop early
+    assert rare.max() > 2900 and rare.unique().numel() > 2000  # 16-bit sums would stop early
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_impossible_sampling_options_are_explained(name, value, generator):
 
 
 @pytest.mark.parametrize("how", [dict(temperature=2.0, top_k=5), dict(top_p=0.9)], ids=str)
-def test_sampled_sentences_end_and_padding_of_the_source_changes_nothing(how, generator):
+def test_sampled_sentences_end_and_source_padding_has_no_effect(how, generator):
     model = some_model(generator)
     src = pad_rows([random_ids(generator, SRC_VOCAB, n).tolist() for n in (3, 1, 4)], PAD)
     wide = torch.cat([src, torch.full((3, 2), PAD)], dim=1)

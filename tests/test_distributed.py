@@ -1,4 +1,4 @@
-"""Several processes train as one does, and another number of them continues after a kill."""
+"""Several processes train like one, and another number of processes can continue the run."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed.checkpoint
-import torch.distributed.fsdp  # forked processes need not import them again
+import torch.distributed.fsdp  # so forked processes do not import it again
 from distributed_worker import course
 from tiny_tasks import NUMBERS, REAL, TASKS, WRITER, settings, without_clock, write_play
 from torch.testing import assert_close
@@ -18,9 +18,9 @@ from torch.testing import assert_close
 from course_lib.trainer.checkpoint import read_metadata
 from course_lib.trainer.run_folder import find_checkpoint, load_pipeline
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot fork")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
-# A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
+# A small rate, because Adam divides the rounding errors of zero gradients by its epsilon of 1e-9.
 CONFIGS = {
     "numbers": replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0),
     "multi30k": replace(REAL, epochs=3, dropout=0.0),
@@ -29,9 +29,9 @@ CONFIGS = {
 
 
 def train(task, processes, out, *words, kill=None):
-    """Train with so many forked processes, in one world if there are several.
+    """Train with this many forked processes, in one world if there are several.
 
-    ``kill``, a rank and a step: that process dies then, and the others are killed after it.
+    ``kill`` is a rank and a step at which that process dies; then we kill the other ones.
     """
     own = [*TASKS[task].words, *settings(CONFIGS[task])]
     command = ["train", "--task", task, *own, "--out", str(out), *words]
@@ -60,7 +60,7 @@ def train(task, processes, out, *words, kill=None):
 
 
 def last_checkpoint(task, out):
-    """Return the weights that a folder keeps, in float64, and the losses and scores so far."""
+    """Return the weights in a folder, in float64, and the losses and scores so far."""
     torch.set_default_dtype(torch.float64)
     try:
         pipeline, content = load_pipeline(TASKS[task].task_class.pipeline_class, out)
@@ -74,7 +74,7 @@ def shards(out):
 
 
 def assert_same_training(task, one, other):
-    """Compare every loss and score, and the weights in the end."""
+    """Compare every loss and score, and the final weights."""
     (weights, first), (others, second) = (last_checkpoint(task, out) for out in (one, other))
     assert len(first) == len(second) == 3
     for before, after in zip(first, second, strict=True):
@@ -86,7 +86,7 @@ def assert_same_training(task, one, other):
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def alone(request, tmp_path_factory):
-    """Train with one process, as everybody does; return the task, the folder, and the steps."""
+    """Train with one process; return the task, the folder, and the steps."""
     folder = tmp_path_factory.mktemp("alone")
     write_play(folder / "data")
     train(request.param, 1, folder / "run")
@@ -94,7 +94,7 @@ def alone(request, tmp_path_factory):
     return request.param, folder, steps
 
 
-def test_two_processes_train_as_one_does(alone):
+def test_two_processes_train_like_one(alone):
     task, folder, steps = alone
     train(task, 2, folder / "both")
     assert_same_training(task, folder / "run", folder / "both")

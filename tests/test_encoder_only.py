@@ -1,4 +1,4 @@
-"""EncoderOnly agrees with torch, and its masking, pooling and patches do what BERT and ViT do."""
+"""EncoderOnly agrees with torch, and masking, pooling and patches work as in BERT and ViT."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ MASK = SRC_VOCAB
 
 
 def tiny():
-    """Build a model in which no two sizes are equal, in float64; the last id is [mask]."""
+    """Build a model in float64 in which all sizes differ; the last id is [mask]."""
     return randomize(EncoderOnly(EncoderOnlyConfig(vocab_size=SRC_VOCAB + 1, **SIZES)))
 
 
@@ -48,20 +48,20 @@ def test_vectors_and_every_gradient_agree_with_torch(generator, kind):
     assert_parity(ours, theirs, run_ours, run_theirs, tables + norm, ours.encoder)
 
 
-def test_without_segments_all_tokens_belong_to_the_first(generator):
+def test_without_segments_all_tokens_belong_to_the_first_segment(generator):
     model, ids = tiny(), random_ids(generator, SRC_VOCAB, B, S)
     assert_equal(model(ids), model(ids, segments=torch.zeros_like(ids)))
 
 
-def test_the_defaults_are_bert_base_with_as_many_parameters_as_published():
+def test_the_defaults_are_bert_base_with_the_published_number_of_parameters():
     with torch.device("meta"):  # shapes without numbers
         model = EncoderOnly(EncoderOnlyConfig(vocab_size=30_522))
-    pooler = 768 * 768 + 768  # which BERT has in addition
+    pooler = 768 * 768 + 768  # BERT also has this layer
     assert sum(p.numel() for p in model.parameters()) + pooler == 109_482_240
     assert dataclasses.asdict(model.config)["dropout"] == 0.1
 
 
-def test_new_matrices_have_the_standard_deviation_that_is_asked_for():
+def test_new_matrices_have_the_requested_standard_deviation():
     sizes = SIZES | dict(d_model=96, d_ff=200, max_len=90)
     model = EncoderOnly(EncoderOnlyConfig(vocab_size=90, init_std=0.5, **sizes))
     for name, parameter in model.named_parameters():
@@ -80,12 +80,12 @@ def long_ids():
 
 
 def hidden(ids, seed=0):
-    """Hide some tokens."""
+    """Hide some tokens behind [mask]."""
     special = dict(num_ordinary=SRC_VOCAB, mask_id=MASK, pad_id=PAD)
     return mask_tokens(ids, **special, generator=make_generator(seed))
 
 
-def test_fifteen_percent_of_the_real_tokens_are_chosen_and_have_three_fates():
+def test_fifteen_percent_of_the_real_tokens_are_chosen_and_treated_in_three_ways():
     ids = long_ids()
     kept = ids.clone()
     inputs, targets = hidden(ids)
@@ -112,7 +112,7 @@ def test_the_generator_decides_which_tokens_are_hidden():
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_the_token_head_scores_with_the_matrix_of_the_embedding(generator):
+def test_the_token_head_uses_the_embedding_matrix(generator):
     model = tiny()
     head = randomize(TokenHead(model.embedding))
     x = normal(generator, B, S, D_MODEL)
@@ -148,7 +148,7 @@ def test_the_mean_ignores_padding_even_if_it_is_nan(generator):
 
 
 @pytest.mark.parametrize("real", [torch.ones(B, S), torch.ones(S, B) > 0, torch.ones(S) > 0])
-def test_flags_of_another_shape_or_type_are_explained(generator, real):
+def test_flags_with_another_shape_or_type_are_explained(generator, real):
     with pytest.raises(ValueError, match=says((B, S), real.dtype, tuple(real.shape))):
         mean_pool(normal(generator, B, S, D_MODEL), real)
 

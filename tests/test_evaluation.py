@@ -25,7 +25,7 @@ sentences = st.lists(st.tuples(links, links), min_size=1, max_size=5)
 
 
 def logits_for(ids: torch.Tensor, vocab_size: int = TGT_VOCAB) -> torch.Tensor:
-    """Score these ids highest, by little and with noise below."""
+    """Return noisy logits in which these ids have slightly the highest scores."""
     noise = normal(make_generator(), *ids.shape, vocab_size).clamp(-1, 1)
     return noise.scatter(-1, ids.unsqueeze(-1), 1.5)
 
@@ -57,7 +57,7 @@ def test_tokens_are_counted_over_all_rows_without_padding(generator):
     right = random_ids(generator, TGT_VOCAB, B, T)
     targets = right.clone()
     targets[0, 1:] = PAD  # one real token, right
-    targets[1, :2] = (right[1, :2] + 1) % TGT_VOCAB  # of four, two are wrong
+    targets[1, :2] = (right[1, :2] + 1) % TGT_VOCAB  # two of four are wrong
     targets[1, :2] += targets[1, :2] == PAD
     assert token_accuracy(logits_for(right), targets, PAD) == 3 / 5
 

@@ -1,4 +1,4 @@
-"""Each experiment fills and continues its record, and it changes only what its names say."""
+"""Each experiment fills and continues its record, and changes only what its name says."""
 
 from dataclasses import replace
 from functools import partial
@@ -46,7 +46,7 @@ SOME_MISTAKES = (None, "causal_sees_next", "causal_device_ignored", "padding_on_
 
 @pytest.fixture
 def text(monkeypatch, tmp_path):
-    """Make the models small and the library short; return it."""
+    """Make the models small and the library short, and return the library."""
     folder = write_library(tmp_path / "library")
     tiny = replace(gpt_starts.USUAL, **LIBRARY_SIZES, d_model=12, steps=4, val_every=2)
     settings, reversal = scaling.settings, partial(digit_reversal.ReversalConfig, steps=8)
@@ -92,7 +92,7 @@ def mistake(name):
 
 
 def short(runs, *, seeds=(0,), **changes):
-    """Return the runs of these seeds, made shorter."""
+    """Return shorter runs of these seeds."""
     return [run | changes for run in runs if run["seed"] in seeds]
 
 
@@ -118,17 +118,17 @@ EXPERIMENTS = {
 
 
 def without_time(file):
-    """Read a record without what differs from one execution to the next."""
+    """Read a record without the fields that differ between executions."""
     return [{name: v for name, v in e.items() if name != "minutes"} for e in read_entries(file)]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_fills_its_record_and_repeats_what_is_missing(name, text, tmp_path):
+def test_an_experiment_fills_its_record_and_repeats_missing_runs(name, text, tmp_path):
     runs, train_one = EXPERIMENTS[name]
     file, repeated = tmp_path / "record.json", []
 
     def train_again(run):
-        """Note which run is repeated."""
+        """Record which run is repeated."""
         repeated.append(run)
         return train_one(run)
 
@@ -136,7 +136,7 @@ def test_an_experiment_fills_its_record_and_repeats_what_is_missing(name, text, 
     entries = without_time(file)
     identity = runs[0].keys()
     results = [{k: v for k, v in entry.items() if k not in identity} for entry in entries]
-    assert all(results.count(result) == 1 for result in results), "two runs with the same result"
+    assert all(results.count(result) == 1 for result in results), "two runs gave the same result"
     if len(runs) > 1:
         write_entries(file, read_entries(file)[:1] + read_entries(file)[2:] + [{"name": "old"}])
         training_runs.main("", file, runs, train_again, [])
@@ -193,7 +193,7 @@ def parameters(model):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_each_cut_and_each_part_changes_what_it_says(text):
+def test_each_cut_and_each_part_changes_what_its_name_says(text):
     V = len(text.characters)
     attention, norm, ff = 4 * (12 * 12 + 12), 2 * 12, 12 * 48 + 48 + 48 * 12 + 12
     stack, positions = attention + ff + 2 * norm, 8 * 12
@@ -219,7 +219,7 @@ def test_each_cut_and_each_part_changes_what_it_says(text):
 
 
 @pytest.mark.parametrize("name", ["encoder and decoder", "no encoder", "GPT", *CONTROLS])
-def test_a_model_scores_the_end_of_a_window_by_the_order_before_it_alone(name, text):
+def test_predictions_depend_only_on_earlier_tokens_and_their_order(name, text):
     V = len(text.characters)
     model = (ablation.MODELS | modern_parts.PARTS)[name](V).eval()
     ids = torch.arange(16).view(2, 8) % V
@@ -228,14 +228,14 @@ def test_a_model_scores_the_end_of_a_window_by_the_order_before_it_alone(name, t
     other = ids.clone()
     other[:, -1] = (other[:, -1] + 1) % V
     torch.testing.assert_close(ablation.scores(model, other)[:, :-1], logits[:, :-1])
-    other[:, :2] = ids[:, :2].flip(1)  # what was read first, in another order
+    other[:, :2] = ids[:, :2].flip(1)  # the first tokens, in another order
     assert not torch.allclose(ablation.scores(model, other)[:, -2], logits[:, -2], atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["encoder and decoder", "one projection"])
-def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
+def test_the_loss_is_measured_on_the_second_halves(name, text, monkeypatch):
     model = ablation.MODELS[name](len(text.characters)).eval()
-    monkeypatch.setattr(ablation, "WINDOWS_AT_ONCE", 2)  # the last chunk holds one window
+    monkeypatch.setattr(ablation, "WINDOWS_AT_ONCE", 2)  # the last chunk contains one window
     losses = []
     for n in range(5):
         window = text.val[8 * n : 8 * n + 9]
@@ -244,7 +244,7 @@ def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
     assert ablation.val_loss(model, text.val) == pytest.approx(fmean(losses), rel=1e-5)
 
 
-def test_the_last_cut_is_trained_as_chapter_19_trains_its_gpt(text):
+def test_the_last_cut_is_trained_like_chapter_19s_gpt(text):
     task = LanguageModel(replace(SMALL, steps=9, seed=2), None)
     state = fit(task, task.pipeline.model)
     entry = ablation.train_one({"name": "one projection", "seed": 2, "steps": 9})
@@ -275,7 +275,7 @@ def test_positions_with_the_variance_or_the_rate_of_embeddings_change_nothing_el
         assert size == pytest.approx(scale * control.embedding.weight.std().item(), rel=0.05)
 
 
-def test_only_the_matrices_that_are_named_start_larger():
+def test_only_the_named_matrices_start_larger():
     built = {}
     for larger in gpt_starts.LARGER:
         torch.manual_seed(0)
@@ -313,7 +313,7 @@ def test_a_model_that_fills_gaps_reads_and_learns_as_its_name_says(name, text):
 
 
 @pytest.mark.parametrize("name", encoder_only.WINDOWS)
-def test_a_window_shows_the_characters_of_its_name(name, text, monkeypatch):
+def test_a_window_shows_as_many_characters_as_its_name_says(name, text, monkeypatch):
     windows = []
     monkeypatch.setattr(encoder_only.GapFiller, "forward", noting(windows))
     encoder_only.fill_windows(name, 0)
@@ -322,11 +322,11 @@ def test_a_window_shows_the_characters_of_its_name(name, text, monkeypatch):
     for ids in windows:
         places = (ids == mask_id).nonzero()
         assert ids.size(1) == before + 1 + after and (places[:, 1] == before).all()
-        assert len(places) == len(ids), "one gap in each window"
+        assert len(places) == len(ids), "each window needs exactly one gap"
 
 
 def noting(windows):
-    """Return a forward pass that notes what it reads."""
+    """Return a forward pass that records its inputs."""
     forward = encoder_only.GapFiller.forward
     return lambda model, ids: windows.append(ids) or forward(model, ids)
 
@@ -342,7 +342,7 @@ def test_a_mistake_is_planted_wherever_the_name_is_used_and_removed_again():
     assert masks.causal_mask is transformer.causal_mask is right
 
 
-def test_digits_are_written_backwards():
+def test_digits_are_reversed():
     src, tgt = digit_reversal.reversals(50, torch.Generator().manual_seed(0))
     for source, target in zip(src, tgt, strict=True):
         digits = source[source != digit_reversal.PAD]
@@ -350,14 +350,14 @@ def test_digits_are_written_backwards():
         assert target[1 : len(digits) + 2].tolist() == wanted
 
 
-def test_the_record_of_a_mistake_is_what_the_probes_say_today(monkeypatch):
+def test_the_record_of_a_mistake_agrees_with_todays_probes(monkeypatch):
     run = mutants.identity(mistake("one_norm"))
     (entry,) = filter(None, training_runs.entries_of(mutants.RECORD, [run]))
     monkeypatch.setattr(mutants, "scores_of", lambda mistake, seed: entry["runs"][seed])
     assert run | mutants.train_one(run) == entry
 
 
-def test_most_mistakes_in_assembled_models_are_seen_and_one_that_stops_is_recorded():
+def test_most_mistakes_in_complete_models_are_caught_and_errors_are_recorded():
     seen = [bool(entry["probes"]) for _, entry in mutant_tables.assembled()]
     assert fmean(seen) >= 0.75
     assert mutants.scores_of(mistake("padding_on_queries"), 0)["outcome"] == "ValueError"

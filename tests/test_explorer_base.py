@@ -28,7 +28,7 @@ def test_the_browser_tests_know_every_explorer():
 
 
 @every_explorer
-def test_an_output_holds_the_widget_a_still_picture_and_the_state_for_the_site(kind):
+def test_an_output_contains_the_widget_a_still_picture_and_the_state_for_the_site(kind):
     explorer = kind()
     data, metadata = explorer._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
@@ -46,4 +46,4 @@ def test_a_notebook_loads_one_module_with_everything_that_it_imports(kind):
     source = whole_module(kind.module)
     assert "import " not in source and source.count("export default") == 1
     names = re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", source, re.M)
-    assert len(names) == len(set(names)), "two of the modules define the same name"
+    assert len(names) == len(set(names)), "two modules define the same name"

@@ -17,13 +17,13 @@ CHAPTERS = [
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 quick = pytest.mark.parametrize(
     "path",
-    [path for path in CHAPTERS if path.stem != "11_training"],  # it trains for half a minute
+    [path for path in CHAPTERS if path.stem != "11_training"],  # this one trains for half a minute
     ids=lambda path: path.stem,
 )
 
 
 @chapter
-def test_the_fast_track_names_nothing_from_the_rest(path):
+def test_the_fast_track_uses_no_name_from_other_sections(path):
     code = "\n".join(cell.source for cell in fast_track(read(path)))
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--select", "F821", "-"]
     found = subprocess.run(ruff, input=code, capture_output=True, text=True, check=False)
@@ -35,7 +35,7 @@ FORGET = "%reset -f\nimport matplotlib, torch; matplotlib.rcdefaults(); torch.ma
 
 @pytest.fixture(scope="module")
 def kernel():
-    """Start one kernel for all chapters: most of a start is the import of torch."""
+    """Start one kernel for all chapters, because importing torch takes most of a start."""
     client = NotebookClient(
         nbformat.v4.new_notebook(),
         timeout=120,
@@ -48,7 +48,7 @@ def kernel():
 
 
 @quick
-def test_the_fast_track_runs_without_the_rest(path, kernel):
+def test_the_fast_track_runs_without_other_sections(path, kernel):
     track = fast_track(read(path))
     assert len(track) > 2
     for source in (FORGET, *(cell.source for cell in track)):

@@ -1,4 +1,4 @@
-"""FeedForward agrees with torch's layers and drops features only."""
+"""FeedForward agrees with torch's layers, and applies dropout only to features."""
 
 import pytest
 from dimensions import D_FF, B, T
@@ -30,7 +30,7 @@ def test_agrees_with_torch(generator, activation, theirs, shape):
 def test_dropout_acts_on_the_features_inside(generator):
     layer, x = randomize(FeedForward(WIDTH, D_FF, dropout=0.75)), normal(generator, B, T, WIDTH)
     features = layer.linear1(x).relu()
-    layer.linear2 = nn.Identity()  # so that the features show
+    layer.linear2 = nn.Identity()  # so that the output shows the features
     with seeded():
         output = layer(x)
     active = features > 0

@@ -1,4 +1,4 @@
-"""The drawings are up to date, readable, and true where they show numbers."""
+"""The drawings are up to date and readable, and the numbers in them are correct."""
 
 import importlib.util
 import inspect
@@ -36,7 +36,7 @@ MARGIN = 8  # px between text and the edge of the drawing
 
 
 def load(path: Path):
-    """Run a file of figures/src, whose name may begin with a digit."""
+    """Import a file from figures/src, whose name may begin with a digit."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -50,12 +50,12 @@ every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
 def source_of(name: str):
-    """The module that draws a chapter, found by the chapter's name."""
+    """Return the module that draws a chapter, by the chapter's name."""
     return draw_all.load(next(path for path in SOURCES if path.stem.endswith(name)))
 
 
 def placed(element: ElementTree.Element, shift: tuple[float, float] = (0, 0)):
-    """Yield each text with the shift of the groups around it."""
+    """Yield each text with the total shift of its groups."""
     moved = element.get("transform", "")
     if moved.startswith("translate"):
         dx, dy = map(float, moved[len("translate(") : -1].split())
@@ -68,15 +68,15 @@ def placed(element: ElementTree.Element, shift: tuple[float, float] = (0, 0)):
 
 @cache
 def ink(words: str, size: str, weight: str) -> tuple[float, ...]:
-    """Left, top, right and bottom of a text at the origin, in the font that is asked for."""
+    """Return the left, top, right and bottom of a text at the origin, in its font."""
     font = FontProperties(family="DejaVu Sans", weight=weight)
     path = TextPath((0, 0), words, size=float(size), prop=font)
-    x, y = path.vertices[path.codes != outlines.Path.CLOSEPOLY].T  # curves stay among their points
+    x, y = path.vertices[path.codes != outlines.Path.CLOSEPOLY].T  # no curve leaves its points
     return x.min(), -y.max(), x.max(), -y.min()
 
 
 def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[float, ...]:
-    """Left, top, right and bottom of a text where it stands."""
+    """Return the left, top, right and bottom of a text in its place."""
     weight = element.get("font-weight", "normal")
     left, top, right, bottom = ink(element.text, element.get("font-size"), weight)
     start = {"middle": -right / 2, "end": -right}.get(element.get("text-anchor"), 0)
@@ -89,14 +89,14 @@ def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[fl
 
 @pytest.fixture(autouse=True, scope="module")
 def _stages_from_the_table():
-    """Draw the kill matrix from its table, which test_checks holds to what the checks see."""
+    """Draw the kill matrix from its table, which test_checks compares with the checks."""
     with pytest.MonkeyPatch.context() as patch:
         seen = recorded_kinds()
         patch.setattr(inspect.getmodule(caught_at), "caught_at", lambda m: seen[m.exercise, m.name])
         yield
 
 
-def test_every_drawing_matches_its_file_and_what_does_not_is_named(tmp_path):
+def test_every_drawing_matches_its_file_and_a_stale_file_is_named(tmp_path):
     assert draw_all.differing() == [], "run: make sync (mistake_detection.md: see test_checks.py)"
     draw_all.write(tmp_path)
     changed, missing = (tmp_path / f"{source.stem}.svg" for source in SOURCES[:2])
@@ -108,7 +108,7 @@ def test_every_drawing_matches_its_file_and_what_does_not_is_named(tmp_path):
 
 
 @every_file
-def test_every_drawing_is_shown_at_its_size_and_says_in_words_what_it_shows(path):
+def test_every_drawing_has_its_size_and_a_description(path):
     root = ElementTree.parse(path).getroot()
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
     assert root.get("width") == "640"
@@ -123,7 +123,7 @@ def test_every_drawing_is_shown_at_its_size_and_says_in_words_what_it_shows(path
 
 
 @every_file
-def test_every_text_has_ten_points_is_inside_and_lies_on_no_other(path):
+def test_every_text_has_ten_points_is_inside_and_overlaps_no_other_text(path):
     root = ElementTree.parse(path).getroot()
     width, height = float(root.get("width")), float(root.get("height"))
     sizes = {text.text: float(text.get("font-size")) for text, _ in placed(root)}
@@ -134,10 +134,10 @@ def test_every_text_has_ten_points_is_inside_and_lies_on_no_other(path):
         assert top >= MARGIN and bottom <= height - MARGIN, words
     for (one, words), (other, more) in combinations(texts, 2):
         apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
-        assert apart, f"{words!r} lies on {more!r}"
+        assert apart, f"{words!r} overlaps {more!r}"
 
 
-def test_every_chapter_lights_its_own_parts_of_the_maps():
+def test_every_chapter_highlights_its_own_parts_on_the_maps():
     chapters = {source.stem[:2] for source in SOURCES if source.stem[0].isdigit()} - {"00"}
     parts = {chapter for chapter in chapters if chapter <= "09"}
     for name, lit in {"start_here": parts, "course": chapters}.items():
@@ -155,14 +155,14 @@ def test_the_ways_through_the_course_fit_the_drawing_when_the_course_grows(monke
     assert max(extent(*text)[2] for text in placed(root)) <= int(root.get("width")) - MARGIN
 
 
-def test_the_promise_is_what_the_trained_translator_writes():
+def test_the_first_drawing_shows_what_the_trained_translator_writes():
     kept = json.loads(source_of("promise").RECORD.read_text(encoding="utf-8"))
     assert all(sum(row) == pytest.approx(1, abs=0.03) for row in kept["weights"])
     written = load_or_train().translate([" ".join(kept["source"]).replace("- ", "-")])[0]
     assert written == "".join(kept["target"])
 
 
-def test_the_drawing_of_batches_cuts_and_counts_as_the_package_does():
+def test_the_drawing_of_batches_agrees_with_the_package():
     drawing = source_of("real_translation")
     pairs = [(length, 0) for length in drawing.LENGTHS]
     assert drawing.sorted_and_cut() == batch_by_tokens(pairs, drawing.TOKENS)
@@ -182,7 +182,7 @@ def test_the_arrows_into_attention_read_v_k_q_from_left_to_right(chapter):
     assert orders and orders <= {"VKQ", "VKQVKQ"}
 
 
-def test_the_attention_drawing_shows_the_numbers_torch_gets():
+def test_the_attention_drawing_shows_torchs_numbers():
     drawing = source_of("_attention")
     query, key, value = map(torch.tensor, ([drawing.ASKED], drawing.KEYS, drawing.VALUES))
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
@@ -190,14 +190,14 @@ def test_the_attention_drawing_shows_the_numbers_torch_gets():
     torch.testing.assert_close(torch.tensor([output]), expected)
 
 
-def test_the_add_and_norm_drawing_shows_the_numbers_torch_gets():
+def test_the_add_and_norm_drawing_shows_torchs_numbers():
     drawing = source_of("add_norm")
     total = torch.tensor(drawing.OLD) + torch.tensor(drawing.CHANGE)
     expected = torch.nn.functional.layer_norm(total, total.shape)
     torch.testing.assert_close(torch.tensor(drawing.normed()), expected, atol=1e-4, rtol=0)
 
 
-def test_the_feed_forward_drawing_shows_the_numbers_torch_gets():
+def test_the_feed_forward_drawing_shows_torchs_numbers():
     drawing = source_of("feed_forward")
     lifted, kept, output = drawing.stages()
     up = torch.tensor([drawing.X]) @ torch.tensor(drawing.W1)
@@ -206,7 +206,7 @@ def test_the_feed_forward_drawing_shows_the_numbers_torch_gets():
     torch.testing.assert_close(torch.tensor([output]), up.relu() @ torch.tensor(drawing.W2))
 
 
-def test_the_positions_drawing_keeps_a_clock_for_every_pair():
+def test_the_positions_drawing_has_a_clock_for_every_pair():
     drawing = source_of("positions")
     sine, cosine = torch.tensor(drawing.encoding()).unflatten(0, (-1, 2)).unbind(1)
     rates = 1 / 10000 ** (torch.arange(0, drawing.D_MODEL, 2) / drawing.D_MODEL)
@@ -214,7 +214,7 @@ def test_the_positions_drawing_keeps_a_clock_for_every_pair():
     torch.testing.assert_close(cosine, torch.cos(drawing.CHOSEN * rates))
 
 
-def test_the_masks_drawing_hides_padded_keys_and_the_future():
+def test_the_masks_drawing_hides_padded_and_later_keys():
     drawing = source_of("masks")
     places = range(drawing.LENGTH)
     both = torch.tensor([[drawing.both(i, j) for j in places] for i in places])
@@ -231,11 +231,11 @@ def test_blocked_cells_are_hatched_as_in_the_plots(path):
 
 
 def stored(*tensors):
-    """KiB that tensors take."""
+    """Return the KiB that tensors take."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors) / 1024
 
 
-def test_the_efficiency_drawing_counts_what_every_pass_reads_and_writes():
+def test_the_efficiency_drawing_counts_the_bytes_that_every_pass_reads_and_writes():
     drawing = source_of("efficiency")
     shape, places = (drawing.HEADS, drawing.LENGTH, drawing.WIDTH), drawing.LENGTH
     for way in drawing.WAYS:
@@ -258,7 +258,7 @@ def test_the_efficiency_drawing_counts_what_every_pass_reads_and_writes():
         assert moved == way.moved, way.name
 
 
-def test_the_scaling_drawing_deals_texts_as_the_package_does():
+def test_the_scaling_drawing_distributes_texts_like_the_package():
     drawing = source_of("distributed_training")
     for who in range(2):
         rows, nothing = range(drawing.ROWS), (0, 0, 0, 0)
@@ -271,7 +271,7 @@ def test_the_scaling_drawing_cuts_matrices_so_that_the_parts_add_up():
     x, first, second = (torch.randn(4, 4, dtype=torch.float64) for _ in range(3))
 
     def cut(matrix, share):
-        """The part of a matrix that a processor has."""
+        """Return the part of a matrix that a processor stores."""
         left, top, wide, high = (round(4 * each) for each in share)
         return matrix[top : top + high, left : left + wide]
 
@@ -298,7 +298,7 @@ def test_in_the_pipeline_no_stage_starts_before_the_one_before_it():
     assert max(end for one in back for _, end in one.values()) == drawing.TIMES
 
 
-def test_the_beam_search_drawing_grows_and_ends_as_the_package_does():
+def test_the_beam_search_drawing_agrees_with_the_package():
     drawing = source_of("beam_search")
     names = sorted({word for row in drawing.WEATHER.values() for word in row} | {"pad", "start"})
     rows = [[drawing.WEATHER.get(last, {}).get(word, 0) for word in names] for last in names]
@@ -314,7 +314,7 @@ def test_the_beam_search_drawing_grows_and_ends_as_the_package_does():
         beam = [("start", *grown.words) for grown in kept]
         totals = torch.tensor([[grown.total for grown in kept]], dtype=torch.float64).log()
     finished = [grown.total for grown in step if grown.fate == "pool"]
-    assert finished == [max(grown.total for grown in step)], "the search is not over yet"
+    assert finished == [max(grown.total for grown in step)], "the search has not finished"
     words, total = drawing.greedy()
     taken = ["start"]
     while taken[-1] != "end":
@@ -322,7 +322,7 @@ def test_the_beam_search_drawing_grows_and_ends_as_the_package_does():
     assert words == tuple(taken[1:]) and total < finished[0]
 
 
-def test_the_bug_clinic_drawing_shows_what_the_probes_of_the_cases_measure():
+def test_the_bug_clinic_drawing_shows_the_measurements_of_the_probes():
     drawing = source_of("bug_clinic")
     found = [clinic(row.case).probe(row.probe) for row in drawing.ROWS]
     future, *rest = drawing.ROWS
@@ -339,7 +339,7 @@ def test_the_bug_clinic_drawing_shows_what_the_probes_of_the_cases_measure():
     assert not clinic("loss_near_zero_again").probe("causality").passed
 
 
-def test_the_published_weights_drawing_moves_cells_as_the_package_does():
+def test_the_published_weights_drawing_moves_cells_like_the_package():
     drawing = source_of("published_weights")
 
     def numbers(table):

@@ -1,4 +1,4 @@
-"""Operation counts agree with those that torch makes while a model runs."""
+"""Operation counts agree with torch's own counts while a model runs."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ every_model = pytest.mark.parametrize("changes", MODELS.values(), ids=MODELS)
 
 
 def torch_counts(run: Callable[[], object]) -> int:
-    """Let torch count the matrix products that run: by its plain kernel, which hides none."""
+    """Let torch count the matrix multiplications in a run, with a plain kernel that hides none."""
     counter = FlopCounterMode(display=False)
     with sdpa_kernel(SDPBackend.MATH), counter:
         run()
@@ -47,7 +47,7 @@ def pairs(config: TransformerConfig) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("lengths", [(T, S), (S, T), (1, 1)], ids=str)
-def test_an_attention_takes_what_torch_counts(generator, widths, lengths):
+def test_an_attention_layers_count_agrees_with_torchs(generator, widths, lengths):
     layer = MultiHeadAttention(D_MODEL, H, **widths).double()
     x, memory = (normal(generator, B, length, D_MODEL) for length in lengths)
     counted = B * attention_flops(D_MODEL, H, *lengths, **widths)
@@ -56,7 +56,7 @@ def test_an_attention_takes_what_torch_counts(generator, widths, lengths):
 
 
 @every_model
-def test_a_model_takes_what_torch_counts_and_twice_as_much_in_the_backward_pass(changes):
+def test_a_models_count_agrees_with_torchs_and_doubles_in_the_backward_pass(changes):
     model = tiny_transformer(**changes)
     src, tgt = pairs(model.config)
     counted = forward_flops(model.config, *LENGTHS)
@@ -77,7 +77,7 @@ def test_table_1_agrees_with_the_multiplications_that_run(generator):
             state = torch.tanh(x[:, :, position] + recurrent(state))
 
     counts = layer_operations(length, d_model, kernel_size=kernel)
-    assert counts == layer_operations(length, d_model)  # three neighbours unless given
+    assert counts == layer_operations(length, d_model)  # three neighbors by default
     assert list(counts) == ["self-attention", "recurrent", "convolution"]
     assert 2 * counts["self-attention"] == torch_counts(lambda: x[0].T @ x[0])  # the scores
     assert 2 * counts["recurrent"] == torch_counts(steps)

@@ -36,7 +36,7 @@ WRITTEN = (
 
 
 def convert(model, path, kind=TYPES.F32, tensors=None, **changes):
-    """Write a model as llama.cpp does, with matrices of a type; None removes a field."""
+    """Write a model like llama.cpp, with matrices of a given type; None removes a field."""
     writer = gguf.GGUFWriter(path, "llama")
     sizes = LLAMA | SIZES | dict(rope_theta=500.0)
     fields = {llama.GGUF_FIELDS[name]: sizes[name] for name in WRITTEN} | FIELDS | changes
@@ -67,7 +67,7 @@ def original(request, tmp_path_factory):
     ("kind", "steps"),
     [(TYPES.F32, 0.0), (TYPES.F16, 2**-11), (TYPES.Q8_0, 1 / 254), (TYPES.Q4_1, 1 / 15)],
 )
-def test_matrices_come_back_up_to_half_a_step_of_their_type(original, tmp_path, kind, steps):
+def test_matrices_are_restored_up_to_half_a_step_of_their_type(original, tmp_path, kind, steps):
     model, _ = llama.from_pretrained(convert(original, tmp_path / "small.gguf", kind))
     assert model.config == original.config and not model.training
     for name, expected in original.state_dict().items():
@@ -118,13 +118,13 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
         ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
     ],
 )
-def test_a_field_that_is_not_covered_is_rejected_by_name(original, tmp_path, changes, words):
+def test_an_unsupported_field_is_rejected_by_name(original, tmp_path, changes, words):
     path = convert(original, tmp_path / "small.gguf", **changes)
     with pytest.raises(ValueError, match=says(words)):
         llama.from_pretrained(path)
 
 
-def test_a_tensor_of_a_type_that_the_library_cannot_read_is_named(original, tmp_path, monkeypatch):
+def test_a_tensor_that_the_library_cannot_read_is_named(original, tmp_path, monkeypatch):
     def refuse(numbers, kind):
         raise NotImplementedError("no such type")
 

@@ -1,4 +1,4 @@
-"""The glossary contains what the chapters explain, and the words of the field are in it."""
+"""The glossary contains the terms that chapters explain, including the field's terms."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ FIELD = [
 
 
 @pytest.mark.parametrize("term", FIELD)
-def test_a_chapter_explains_each_word_of_the_field(term):
+def test_a_chapter_explains_each_term_of_the_field(term):
     found = {name.lower(): sentence for name, (_, sentence) in glossary.terms(CHAPTERS).items()}
     assert len(found[term].split()) > 4 and term in found[term].lower()
 
@@ -29,7 +29,7 @@ def test_a_label_and_an_emphasized_word_are_not_terms(bold):
     assert not glossary.is_term(bold)
 
 
-def test_a_term_has_the_sentence_and_the_chapter_in_which_it_comes_first():
+def test_a_term_has_the_first_sentence_and_chapter_that_contain_it():
     chapter, sentence = glossary.terms(CHAPTERS)["causal mask"]
     assert chapter == "06_masks.ipynb" and "earlier positions" in sentence
     assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(CHAPTERS)

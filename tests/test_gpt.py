@@ -1,4 +1,4 @@
-"""GPT agrees with torch's stack, and its engine generates what the model alone would generate."""
+"""GPT agrees with torch's stack, and its engine generates the same tokens as the model."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ BIASES = pytest.mark.parametrize("bias", [True, False])
 
 
 def tiny_config(**changes):
-    """Describe a model in which no two sizes are equal, without dropout."""
+    """Return a configuration in which all sizes differ, without dropout."""
     sizes = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, d_model=D_MODEL)
     return GPTConfig(**(sizes | dict(dropout=0.0) | changes))
 
@@ -47,7 +47,7 @@ def draw_ids(generator, *shape):
 
 
 def torch_layer(d_model=D_MODEL, num_heads=H, bias=True):
-    """Build torch's layer with the choices of GPT-2."""
+    """Build torch's layer with GPT-2's choices."""
     how = dict(activation="gelu", norm_first=True, batch_first=True, bias=bias)
     return nn.TransformerEncoderLayer(d_model, num_heads, 4 * d_model, dropout=0.0, **how)
 
@@ -98,15 +98,15 @@ def test_logits_loss_and_every_gradient_agree_with_torch(generator, sizes, lengt
 # --- dropout
 
 
-def test_dropout_acts_on_attention_weights_too(generator):
+def test_dropout_also_acts_on_attention_weights(generator):
     model, ids = tiny(dropout=1.0), draw_ids(generator, B, T)
     still = silenced(tiny(), *(f"layers.{n}.self_attn.w_o" for n in range(N)))
     for part in (p for p in model.modules() if isinstance(p, nn.Dropout)):
-        part.p = 0.0  # what the contract of all modules holds
+        part.p = 0.0  # test_module_invariants checks these
     assert_equal(model(ids)[0], still(ids)[0])
 
 
-# --- sizes, sharing and the start
+# --- sizes, sharing and initialization
 
 
 def test_initialization_draws_each_matrix_once_in_the_order_of_the_parameters():
@@ -136,7 +136,7 @@ def test_the_defaults_are_the_smallest_gpt_2():
 # --- weight decay
 
 
-def test_matrices_decay_and_other_parameters_do_not():
+def test_only_matrices_have_weight_decay():
     model = nn.Module()
     shapes = [(), (3,), (1,), (2, 3), (1, 1), (2, 3, 4)]
     model.parts = nn.ParameterList(nn.Parameter(torch.ones(shape)) for shape in shapes)
@@ -161,7 +161,7 @@ def test_frozen_parameters_are_left_out_and_shared_ones_count_once():
 
 @BIASES
 @pytest.mark.parametrize("size", range(1, MAX_LEN + 1))
-def test_the_engine_gives_the_models_logits_however_the_text_is_cut(generator, size, bias):
+def test_the_engine_gives_the_models_logits_however_the_text_is_split(generator, size, bias):
     model, ids = tiny(bias=bias).eval(), draw_ids(generator, B, MAX_LEN)
     expected = model(ids)[0]
     every, last = GPTEngine(model, MAX_LEN), GPTEngine(model, MAX_LEN)
@@ -178,11 +178,11 @@ def test_the_engine_gives_the_models_logits_however_the_text_is_cut(generator, s
 
 
 class SameParts(GPT):
-    """A class of one's own that computes what ``GPT`` computes."""
+    """A user's class that computes the same as ``GPT``."""
 
 
 class Sharper(GPT):
-    """A class of one's own whose logits are twice as large."""
+    """A user's class whose logits are twice as large."""
 
     def forward(self, ids, targets=None):
         logits, loss = super().forward(ids, targets)
@@ -200,7 +200,7 @@ def test_a_model_that_the_engine_does_not_fit_recomputes_and_says_so(generator):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("room", [1, 2, MAX_LEN])
-def test_a_model_of_ones_own_that_the_engine_fits_is_compared_and_gets_it(room):
+def test_a_users_model_that_the_engine_fits_is_compared_and_uses_it(room):
     model, seen = randomize(SameParts(tiny_config())).eval(), []
     model.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape))
     prompt = torch.zeros(B, 1, dtype=torch.long)
@@ -221,9 +221,9 @@ def test_the_engine_depends_on_the_class_the_prompt_and_the_switch():
     with warnings.catch_warnings(action="error"):
         assert type(generation_engine(gpt, prompt, 5)) is GPTEngine
         assert type(generation_engine(modern, prompt, 5)) is ModernEngine
-        assert not calls, "the course's own model is not compared"
+        assert not calls, "the course's own model must not be compared"
         assert type(generation_engine(gpt, prompt, 5, use_cache=False)) is RecomputingEngine
-        assert type(generation_engine(gpt, prompt, 3)) is RecomputingEngine  # longer than the room
+        assert type(generation_engine(gpt, prompt, 3)) is RecomputingEngine  # exceeds the window
 
 
 # --- sampling
@@ -243,7 +243,7 @@ def test_with_one_choice_left_the_most_likely_token_is_written(generator, length
 
 
 @pytest.mark.parametrize("length", [1, MAX_LEN - 1, MAX_LEN, MAX_LEN + 1])
-def test_the_generator_says_what_is_written_with_and_without_a_cache(generator, length):
+def test_the_generator_decides_the_text_with_and_without_a_cache(generator, length):
     model, ids, state = tiny().eval(), draw_ids(generator, 3, length), torch.get_rng_state()
     how = dict(temperature=1.2, top_k=8, top_p=0.95)
     cached, again, other = (
@@ -262,14 +262,14 @@ def test_the_generator_says_what_is_written_with_and_without_a_cache(generator, 
 def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, how, passed):
     model, ids, heard = tiny().eval(), draw_ids(generator, B, 7), []
     part = model.layers[0].feed_forward
-    compute = part.forward  # a hook would have the engine compared with the model first
+    compute = part.forward  # with a hook, the engine would first be compared with the model
     part.forward = lambda x: heard.append(x.size(1)) or compute(x)
     sample(model, ids, 5, **how)
     assert heard == passed
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_error(training):
+def test_the_model_generates_in_eval_mode_and_its_mode_is_restored_even_after_an_error(training):
     model, ids, seen = tiny(dropout=0.5).train(training), torch.tensor([[4, 5]]), []
 
     compute = model.norm.forward
@@ -320,5 +320,5 @@ NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\0", "-" 
     [*((snippet, 1.0) for snippet in PROGRAMS), *((snippet, 0.0) for snippet in NO_PROGRAMS)],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_single_text_is_a_program_or_not(snippet, rate):
-    assert parse_rate([snippet]) == rate  # read, not run
+def test_the_parse_rate_of_one_text_is_1_or_0(snippet, rate):
+    assert parse_rate([snippet]) == rate  # parsed, not run

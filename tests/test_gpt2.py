@@ -1,4 +1,4 @@
-"""A model in GPT-2's layout agrees with the ``transformers`` library, from saved files."""
+"""A model in GPT-2's layout, loaded from files, agrees with the ``transformers`` library."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def some_ids(length):
     [
         *(dict(activation_function=name) for name in ("gelu_new", "gelu_pytorch_tanh", "gelu")),
         *(dict(n_head=count) for count in (1, 2, 9)),
-        dict(n_layer=12),  # layer 10 does not come before layer 2
+        dict(n_layer=12),  # layer 10 must not come before layer 2
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""torch.compile sees each model as one graph."""
+"""torch.compile compiles each model to one graph."""
 
 from functools import partial
 
@@ -29,7 +29,7 @@ def pairs(length=6):
 
 
 def text(length=6):
-    """Draw texts, and what follows each token."""
+    """Draw texts, and the next token after each token."""
     return random_ids(make_generator(), TGT_VOCAB, 2, B, length).unbind()
 
 
@@ -46,7 +46,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def fresh():
-    """Forget what was compiled before."""
+    """Reset the compiler, so that no earlier graph is left."""
     torch._dynamo.reset()
     with seeded():
         yield
@@ -63,7 +63,7 @@ def test_a_model_is_one_graph_that_gives_the_same_answer(name):
 
 
 @pytest.mark.parametrize("build, draw", [(translator, pairs), (language_model, text)])
-def test_other_lengths_need_two_graphs_at_most(build, draw):
+def test_other_lengths_need_at_most_two_graphs(build, draw):
     counter = CompileCounter()
     compiled = torch.compile(build().eval(), backend=counter, dynamic=True)
     for length in (6, 7, 12, 3):

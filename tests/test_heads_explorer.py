@@ -1,4 +1,4 @@
-"""The heads explorer switches heads off without changing a weight."""
+"""The heads explorer switches heads off without changing any weight."""
 
 from copy import deepcopy
 from itertools import product
@@ -28,7 +28,7 @@ SOURCE = "three hundred forty-five"
 
 @pytest.fixture(scope="module")
 def translator():
-    """Return a translator that has learned nothing: what it writes is luck, but always the same."""
+    """Return an untrained translator, whose output is random but always the same."""
     translator = Numbers(CONFIG).pipeline
     translator.model.eval()
     return translator
@@ -36,13 +36,13 @@ def translator():
 
 @pytest.fixture
 def explorer(translator, monkeypatch):
-    """Show the translator that has learned nothing."""
+    """Show the untrained translator."""
     monkeypatch.setattr(module, "load_or_train", lambda: translator)
     return HeadsExplorer()
 
 
 def without_columns(translator, off):
-    """Switch heads off in another way: a copy whose w_o have no columns for them."""
+    """Switch heads off in another way, in a copy in which w_o has zero columns for them."""
     copy = deepcopy(translator)
     for place, layer, head in off:
         stack = copy.model.encoder if place == "encoder" else copy.model.decoder
@@ -56,7 +56,7 @@ def without_columns(translator, off):
 
 @pytest.mark.parametrize("place", ATTENTIONS)
 @pytest.mark.parametrize("layer", range(LAYERS))
-def test_a_head_is_off_as_if_its_part_of_w_o_were_zero(translator, place, layer):
+def test_switching_a_head_off_is_the_same_as_zeros_in_its_part_of_w_o(translator, place, layer):
     src, tgt = translator.source_ids([SOURCE]), torch.tensor([[1, 20, 30, 40]])
     with torch.no_grad():
         whole = translator.model(src, tgt)  # (1, T, V)
@@ -68,7 +68,7 @@ def test_a_head_is_off_as_if_its_part_of_w_o_were_zero(translator, place, layer)
     assert (logits - whole).abs().max() > 1e-3
 
 
-def test_heads_of_several_places_and_layers_are_off_at_once(translator):
+def test_several_heads_in_different_layers_can_be_off_at_the_same_time(translator):
     off = [["encoder", 0, 1], ["cross", 1, 0], ["cross", 1, 2], ["decoder", 1, 1], ["cross", 0, 1]]
     ours = read_through(translator, SOURCE, off)
     theirs = read_through(without_columns(translator, off), SOURCE, [])
@@ -76,7 +76,7 @@ def test_heads_of_several_places_and_layers_are_off_at_once(translator):
     assert_close(ours["maps"], theirs["maps"])
 
 
-def test_no_weight_is_touched_and_no_hook_stays(translator):
+def test_no_weight_changes_and_no_hook_remains(translator):
     before = deepcopy(translator.model.state_dict())
     attention = translator.model.decoder.layers[1].cross_attn
     with pytest.raises(RuntimeError), heads_off(attention, (0,)):
@@ -88,7 +88,7 @@ def test_no_weight_is_touched_and_no_hook_stays(translator):
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in translator.model.modules())
 
 
-def test_with_all_heads_on_it_writes_and_looks_as_the_translator_does(translator):
+def test_with_all_heads_on_its_output_and_maps_are_the_translators(translator):
     reading = read_through(translator, SOURCE, [])
     written, tokenizer = reading["written"], translator.tokenizer
     assert translator.translate([SOURCE])[0].startswith(reading["text"])
@@ -105,13 +105,13 @@ def test_digits_are_read(text):
 
 
 @pytest.mark.parametrize("text", ["", "1000000", "9" * 5000, "-3", "٣", "forty-five"])
-def test_a_text_that_is_not_a_number_is_answered_in_a_short_sentence(text):
+def test_a_text_that_is_not_a_number_gets_a_short_explanation(text):
     with pytest.raises(ValueError, match="is not a number from 0 to 999,999") as caught:
         number_words(text)
     assert len(str(caught.value)) < 200
 
 
-def test_the_browser_gets_a_new_reading_for_every_change(explorer, translator):
+def test_the_browser_gets_a_new_translation_for_every_change(explorer, translator):
     for text, off in product(("6", "345"), ([], [["cross", 1, 0]])):
         explorer.set_trait("text", text)
         explorer.set_trait("off", off)
@@ -125,7 +125,7 @@ def test_the_browser_gets_a_new_reading_for_every_change(explorer, translator):
             assert_close(maps, expected["maps"][place], rtol=0, atol=1e-6)
 
 
-def test_a_mistake_in_the_text_keeps_the_last_reading(explorer):
+def test_a_mistake_in_the_text_keeps_the_last_translation(explorer):
     before = explorer.reading
     explorer.text = "minus one"
     assert explorer.reading is before

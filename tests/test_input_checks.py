@@ -1,4 +1,4 @@
-"""Argument checks name the values that do not fit, directly and through the public call."""
+"""Input checks name the values that do not fit, directly and through the public call."""
 
 import math
 from dataclasses import replace
@@ -53,7 +53,7 @@ from course_lib.training import adam_update, label_smoothed_cross_entropy
 
 
 def ones(*shape, dtype=torch.bool):
-    """Make a mask, or what should be one."""
+    """Make a mask, or an argument that should be a mask."""
     return torch.ones(shape, dtype=dtype)
 
 
@@ -213,7 +213,7 @@ def test_a_width_that_does_not_split_is_named(build, sizes, words):
 
 
 @pytest.mark.parametrize("widths", [dict(d_k=4), dict(d_v=4)], ids=str)
-def test_only_a_free_d_k_and_d_v_let_any_d_model_be_split(widths):
+def test_any_d_model_is_allowed_only_if_d_k_and_d_v_are_given(widths):
     with pytest.raises(ValueError, match=says("d_model=10", "num_heads=3")):
         MultiHeadAttention(10, 3, **widths)
     MultiHeadAttention(10, 3, d_k=4, d_v=4)
@@ -280,7 +280,7 @@ def modern(**changes):
         (modern, dict(rope_factors=(1.0, 0.0)), ["rope_factors must be 2 positive"]),
     ],
 )
-def test_hyperparameters_that_make_no_model_are_named(build, changes, words):
+def test_hyperparameters_that_do_not_define_a_model_are_named(build, changes, words):
     with pytest.raises(ValueError, match=says(*words)):
         build(**changes)
 
@@ -322,7 +322,7 @@ LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
     ("targets", "words"),
     [
         (TARGETS[:, 1:], [(B, T, TGT_VOCAB), (B, T), (B, T - 1)]),
-        (TARGETS[:1], [(B, T), (1, T)]),  # one row would broadcast in silence
+        (TARGETS[:1], [(B, T), (1, T)]),  # a single row would broadcast silently
         (TARGETS.flatten(), [(B, T), (B * T,)]),
         (TARGETS.float(), ["integers", "float32"]),
         (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "by pad_id, not by"]),
@@ -335,7 +335,7 @@ def test_targets_that_do_not_fit_the_logits_are_named(read, targets, words):
 
 
 SMALL_GPT = GPT(gpt_config()).eval()
-READERS = {  # what reads target ids, and how its error calls them
+READERS = {  # code that reads target ids, and their name in its error
     "check_ids": (lambda ids: check_ids(ids, TGT_VOCAB, MAX_LEN, "these"), "these"),
     "encode": (lambda ids: tiny_transformer(src_vocab_size=TGT_VOCAB).encode(ids), "source"),
     "Transformer": (translate, "target"),
@@ -355,13 +355,13 @@ def test_ids_outside_the_embedding_are_named(reader, odd):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_the_largest_id_32_bits_and_max_len_tokens_are_fine(reader):
+def test_the_largest_id_32_bits_and_max_len_tokens_are_accepted(reader):
     read, _ = READERS[reader]
     ids = torch.full((B, MAX_LEN), TGT_VOCAB - 1)
     assert_same(read(ids.int()), read(ids))
 
 
-def test_each_side_has_a_vocabulary_of_its_own(transformer):
+def test_each_side_has_its_own_vocabulary(transformer):
     with pytest.raises(ValueError, match=says("source", SRC_VOCAB, SRC_VOCAB - 1)):
         transformer(torch.full((B, S), SRC_VOCAB), SRC)
     with pytest.raises(ValueError, match=says("target", SRC_VOCAB - 1, TGT_VOCAB - 1)):
@@ -369,14 +369,14 @@ def test_each_side_has_a_vocabulary_of_its_own(transformer):
     assert transformer(torch.full((B, S), SRC_VOCAB - 1), SRC).isfinite().all()
 
 
-def test_a_target_a_memory_and_a_source_belong_together(transformer, generator):
+def test_a_target_a_memory_and_a_source_must_match(transformer, generator):
     src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
     memory = transformer.encode(src)
     check_same_batch(tgt, memory, src)
     for other in (src[:, 1:], src[:1], src[[0, 1, 1]]):
         with pytest.raises(ValueError, match=says((B, T), (B, S, D_MODEL), tuple(other.shape))):
             transformer.decode(tgt, memory, other)
-    for other in (tgt[[0, 1, 1]], tgt[:1]):  # one row would broadcast in silence
+    for other in (tgt[[0, 1, 1]], tgt[:1]):  # a single row would broadcast silently
         with pytest.raises(ValueError, match=says(tuple(other.shape), (B, S))):
             transformer(src, other)
     with pytest.raises(ValueError, match=says((B, S, D_MODEL - 1))):

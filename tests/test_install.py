@@ -1,4 +1,4 @@
-"""The package declares what it imports, and the exact pins are installed and fit these ranges."""
+"""The package declares its imports, and the pinned versions are installed and in range."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def test_the_installed_versions_are_the_pinned_ones():
     assert len(INSTALLED) > 100
 
 
-def test_every_pin_runs_on_the_oldest_python_promised():
+def test_every_pin_runs_on_the_oldest_supported_python():
     oldest = PROJECT["requires-python"].removeprefix(">=")
     needs = {name: found.metadata["Requires-Python"] or "" for name, found in INSTALLED.items()}
     assert not {name: need for name, need in needs.items() if oldest not in SpecifierSet(need)}
@@ -53,8 +53,8 @@ def test_every_requirement_is_pinned_to_a_version_in_its_range():
         assert PINS[canonicalize_name(requirement.name)] in requirement.specifier, text
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
-def test_the_container_runs_commands_of_the_makefile_on_the_oldest_python_promised():
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_container_runs_makefile_commands_on_the_oldest_supported_python():
     text = (ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8")
     container = json.loads(text)
     assert container["image"].endswith(":" + PROJECT["requires-python"].removeprefix(">="))
@@ -65,7 +65,7 @@ def test_the_container_runs_commands_of_the_makefile_on_the_oldest_python_promis
     assert "pip install --quiet torch==2" in printed[0] and "whl/cpu" in printed[0]
     assert "course workbook workbook" in printed[1]
     python = container["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
-    assert python.endswith("/.venv/bin/python"), "where the Makefile installs"
+    assert python.endswith("/.venv/bin/python"), "the container must use the Makefile's environment"
 
 
 def test_the_package_depends_on_exactly_what_it_and_its_chapters_import():
@@ -87,7 +87,7 @@ def test_the_installation_check_knows_the_pinned_versions():
     )
 
 
-def test_the_installation_check_warns_of_other_versions_and_names_what_cannot_work(monkeypatch):
+def test_the_installation_check_warns_about_other_versions_and_names_what_cannot_work(monkeypatch):
     assert "everything is installed" in check_installation()
     monkeypatch.setitem(environment_check.TESTED, "torch", "2.1")
     with pytest.warns(UserWarning, match=r"torch 2\.\d+\S* instead of 2\.1: the course should run"):

@@ -45,19 +45,19 @@ def gpt(**changes):
 
 
 def gpt_layer(d_ff=4 * D_MODEL, **changes):
-    """Build torch's layer with the choices of GPT-2."""
+    """Build torch's layer with GPT-2's choices."""
     how = dict(activation="gelu", norm_first=True, dropout=0.0, batch_first=True)
     return nn.TransformerEncoderLayer(D_MODEL, H, d_ff, **(how | changes))
 
 
 def gpt_stack(num_layers=N, norm_bias=True, **changes):
-    """Build torch's stack with the choices of GPT-2."""
+    """Build torch's stack with GPT-2's choices."""
     last = nn.LayerNorm(D_MODEL, bias=norm_bias)
     return nn.TransformerEncoder(gpt_layer(**changes), num_layers, last, enable_nested_tensor=False)
 
 
 def without_bias(attention, *parts):
-    """Take the biases away from some projections of an attention, or from all."""
+    """Remove the biases from some or all projections of an attention layer."""
     for part in parts or ("w_qkv", "w_o"):
         getattr(attention, part).bias = None
     return attention
@@ -92,7 +92,7 @@ PAIRS = {
 EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 
 
-# --- properties (what the parity tests of all other files rest on)
+# --- properties (the basis of the parity tests in all other files)
 
 
 @EVERY_PAIR
@@ -105,7 +105,7 @@ def test_weights_survive_the_round_trip(pair):
         parameter.data.zero_()
     copy_to_torch(ours, emptied)
     assert_equal(emptied.state_dict(), theirs_before.state_dict())
-    assert_equal(theirs.state_dict(), theirs_before.state_dict())  # the source is left alone
+    assert_equal(theirs.state_dict(), theirs_before.state_dict())  # the source does not change
 
     copy_to_torch(ours_before, theirs)
     assert_equal(ours.state_dict(), loaded)  # the two share no memory
@@ -172,13 +172,13 @@ MISFITS = {
 
 
 def with_tanh(layer):
-    """Give a layer the approximation of GELU that OpenAI's weights were trained with."""
+    """Give a layer the approximate GELU with which OpenAI's weights were trained."""
     layer.feed_forward.activation = nn.GELU("tanh")
     return layer
 
 
 def with_final_norm():
-    """Build what nn.Transformer builds: a final norm, in post-norm too."""
+    """Build a stack like nn.Transformer's, which has a final norm even in post-norm."""
     _, theirs = pair_of("Encoder", norm_first=False)
     theirs.norm = nn.LayerNorm(D_MODEL)
     return theirs
@@ -194,7 +194,7 @@ def test_a_pair_that_does_not_fit_is_named_and_left_unchanged(carry, message, pa
     assert_equal((ours.state_dict(), theirs.state_dict()), kept)
 
 
-def test_a_misfit_in_the_last_layer_changes_no_earlier_one():
+def test_a_mismatch_in_the_last_layer_does_not_change_earlier_layers():
     ours, theirs = (randomize(module) for module in pair_of("Encoder", norm_first=False))
     theirs.layers[-1].norm2 = nn.LayerNorm(D_MODEL + 1)
     kept = deepcopy(ours.state_dict())
@@ -211,7 +211,7 @@ def test_gradients_before_backward_are_an_error():
 
 
 def test_a_class_without_the_checked_attributes_is_accepted():
-    class EncoderLayer(nn.Module):  # as a learner may write it
+    class EncoderLayer(nn.Module):  # as a learner might write it
         def __init__(self):
             super().__init__()
             self.self_attn, self.feed_forward = MultiHeadAttention(8, 2), FeedForward(8, 16)
@@ -234,7 +234,7 @@ def test_a_class_without_the_checked_attributes_is_accepted():
 
 def test_a_subclass_of_ours_is_recognized():
     class Mine(GPT):
-        """Be a GPT under another name."""
+        """A GPT under another name."""
 
     ours, theirs = randomize(Mine(gpt().config)), randomize(gpt_stack(), seed=1)
     load_from_torch(ours, theirs)

@@ -18,13 +18,13 @@ def check(folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_our_scripts_are_formatted_and_without_faults():
+def test_our_scripts_are_formatted_and_without_errors():
     status, printed = check(ROOT)
     assert status == 0, f"{printed}\nTo format them, run: npx biome check --write"
 
 
 @pytest.mark.parametrize("script", ["export const  a = 1;\n", "export const f = (a) => a == 1;\n"])
-def test_a_script_that_is_not_formatted_or_has_a_fault_is_found(tmp_path, script):
+def test_a_script_that_is_not_formatted_or_has_an_error_is_found(tmp_path, script):
     shutil.copy(ROOT / "biome.json", tmp_path)
     folder = tmp_path / "course_lib" / "viz"
     folder.mkdir(parents=True)

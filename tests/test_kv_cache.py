@@ -1,4 +1,4 @@
-"""The KV cache and its engine give the logits of recomputing the prefix, for less work."""
+"""The KV cache and its engine give the logits of a recomputed prefix, with less work."""
 
 import warnings
 
@@ -28,7 +28,7 @@ def model_of(norm_first=False, **changes):
 
 
 def padded_sources(generator, *lengths):
-    """Draw sources of some lengths, filled up with padding."""
+    """Draw sources of different lengths, with padding."""
     ids = random_ids(generator, SRC_VOCAB, len(lengths), max(lengths))
     hidden = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
     return ids.masked_fill(hidden, PAD)
@@ -37,7 +37,7 @@ def padded_sources(generator, *lengths):
 # --- the cache of one attention
 
 
-def test_appending_copies_nothing_while_there_is_room():
+def test_appending_does_not_copy_while_there_is_room():
     cache, places = AttentionCache(64), set()
     for _ in range(64):
         keys, _ = cache.append(torch.zeros(2, 3, 1, 4), torch.zeros(2, 3, 1, 4))
@@ -45,7 +45,7 @@ def test_appending_copies_nothing_while_there_is_room():
     assert len(places) == 1
 
 
-def test_reordering_again_and_again_takes_no_new_room():
+def test_repeated_reordering_takes_no_new_memory():
     cache, rooms = AttentionCache(9), []
     expected = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 2, 4, 5)
     cache.append(expected, -expected)
@@ -64,7 +64,7 @@ def test_an_empty_cache_can_be_reordered():
     assert cache.append(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 5))[1].shape == (1, 2, 1, 5)
 
 
-def test_tokens_after_a_truncation_take_the_place_of_those_before():
+def test_tokens_after_a_truncation_replace_the_removed_ones():
     cache = AttentionCache(5)
     tokens = torch.arange(5.0).view(1, 1, 5, 1)
     cache.append(tokens, -tokens)
@@ -86,7 +86,7 @@ def test_an_engine_without_a_cache_cannot_keep_more_tokens_than_it_has_read():
     assert engine.length == 2
 
 
-# --- the engine: as recomputing the prefix
+# --- the engine agrees with recomputing the prefix
 
 
 @given(
@@ -185,7 +185,7 @@ def test_one_new_token_and_a_source_without_padding_need_no_mask(generator, monk
 
 
 class Textbook(nn.Module):
-    """A correct model that somebody wrote: it has encode and decode, but none of our names."""
+    """A user's correct model that has encode and decode, but none of our other names."""
 
     def __init__(self, config):
         super().__init__()
@@ -210,14 +210,14 @@ class CrossFirst(DecoderLayer):
 
 
 class SameLayer(DecoderLayer):
-    """A layer of one's own that computes what ours computes."""
+    """A user's layer that computes the same as ours."""
 
     def forward(self, x, memory, self_mask=None, cross_mask=None):
         return super().forward(x, memory, self_mask, cross_mask)
 
 
 class NoStart(nn.Module):
-    """Positions of one's own that always begin at 0."""
+    """A user's positions that always begin at 0."""
 
     def __init__(self, positions):
         super().__init__()
@@ -228,7 +228,7 @@ class NoStart(nn.Module):
 
 
 def with_layers(layer_class):
-    """Replace the decoder's layers by those of another class, with the same weights."""
+    """Replace the decoder's layers with layers of another class, with the same weights."""
     model = model_of()
     for layer in model.decoder.layers:
         layer.__class__ = layer_class
@@ -236,14 +236,14 @@ def with_layers(layer_class):
 
 
 def without_start():
-    """Replace the positions by some that do not count what was read before."""
+    """Replace the positions with positions that ignore earlier tokens."""
     model = model_of()
     model.positions = NoStart(model.positions)
     return model
 
 
 def hooked():
-    """Double what the first self-attention returns, by a hook on a module that an engine skips."""
+    """Double the first self-attention's output, with a hook on a module that an engine skips."""
     model = model_of()
     attention = model.decoder.layers[0].self_attn
     attention.register_forward_hook(lambda _, args, output: (2 * output[0], output[1]))
@@ -269,11 +269,11 @@ def test_a_model_that_the_engine_does_not_fit_recomputes_and_says_so(build, word
         torch.testing.assert_close(found, expected)
 
 
-def test_a_class_of_ones_own_that_computes_the_same_decodes_with_an_engine(generator):
+def test_a_users_class_that_computes_the_same_decodes_with_an_engine(generator):
     model, src = with_layers(SameLayer), padded_sources(generator, 4, 2, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert type(decoding_engine(model, src, 1)) is DecodingEngine  # room for one token only
+        assert type(decoding_engine(model, src, 1)) is DecodingEngine  # room for only one token
         found = greedy_decode(model, src, **SPECIAL)
     assert torch.equal(found, greedy_decode(model_of(), src, **SPECIAL))
 
@@ -299,7 +299,7 @@ def test_the_courses_own_model_is_encoded_once_and_not_compared(generator, monke
         (3, 1, ["(3, 1)", "2 sources"]),
     ],
 )
-def test_tokens_that_do_not_continue_are_explained_and_leave_the_engine_as_it_was(rows, new, words):
+def test_tokens_that_do_not_continue_are_explained_and_do_not_change_the_engine(rows, new, words):
     model, src = model_of(), torch.tensor([[4, 5], [6, 7]])
     ids, engine = torch.full((6, 6), BOS), DecodingEngine(model, src, 5)
     engine.step(ids[:4, :3])

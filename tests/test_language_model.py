@@ -1,4 +1,4 @@
-"""A GPT trains as plain code does, and its loss, its lines and its records are right."""
+"""A GPT trains like plain code, and its loss, its lines and its records are correct."""
 
 import math
 from dataclasses import asdict, replace
@@ -25,29 +25,29 @@ GPT2_START = 0.02
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Return a folder with a small play in it."""
+    """Return a folder that contains a small play."""
     return write_play(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
 def writer(data):
-    """Return a model that has learned nothing, and its characters."""
+    """Return an untrained model and its characters."""
     with torch.random.fork_rng():
         return TextGenerator.new(TINY, read_shakespeare(data).characters)
 
 
-# --- what is learned
+# --- training
 
 
 def plain_rate(step):
-    """Return the rate of a step of eleven: three up in a line, then half a wave of the cosine."""
+    """Return the rate of one of eleven steps: three of linear warm-up, then half a cosine wave."""
     if step <= 3:
         return 1e-2 * step / 3
     return 1e-3 + 9e-3 * math.cos(math.pi / 2 * (step - 3) / 8) ** 2
 
 
 def plain_step(model, optimizer, ids, step, seed):
-    """Make a step in plain code; return its loss and the norm of its gradients."""
+    """Make a step in plain code, and return its loss and the norm of its gradients."""
     torch.manual_seed(1_000_003 * seed + step)
     window = ids[torch.randint(len(ids) - 8, (3, 1)) + torch.arange(9)]  # (3, 9)
     log_probs = model.train()(window[:, :-1])[0].log_softmax(dim=-1)
@@ -93,7 +93,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path, data):
         loss, norm = plain_step(model, optimizer, text.train, step, seed=3)
         losses.append(loss)
         norms.append(norm)
-        if step in lines:  # float32, and sums in another order: 1e-4
+        if step in lines:  # 1e-4, because float32 sums have another order
             line = lines[step]
             assert line["rate"] == pytest.approx(plain_rate(step))
             assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
@@ -109,7 +109,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path, data):
         assert_close(*pair, rtol=1e-3, atol=1e-4)
 
 
-# --- what is refused
+# --- errors
 
 WRONG = dict(num_heads=3, last_rate=1.0, weight_decay=2000.0, beta1=1.0, seed=2**32)
 
@@ -120,7 +120,7 @@ def test_impossible_hyperparameters_are_rejected(name, value):
         TextGeneratorConfig(**{name: value})
 
 
-def test_a_text_too_short_for_a_window_is_rejected_before_anything_is_made(tmp_path, data):
+def test_a_text_that_is_too_short_is_rejected_before_any_file_is_written(tmp_path, data):
     val = len(read_shakespeare(data).val)
     start(LanguageModel, replace(TINY, max_len=val - 1), data=data)
     with pytest.raises(
@@ -133,7 +133,7 @@ def test_a_text_too_short_for_a_window_is_rejected_before_anything_is_made(tmp_p
 # --- measuring
 
 
-def test_the_loss_depends_neither_on_chunks_nor_on_dropout(writer, data, monkeypatch):
+def test_the_loss_does_not_depend_on_chunks_or_dropout(writer, data, monkeypatch):
     text = read_shakespeare(data)
     windows = side_by_side(text.val, 8)
     expected = plain_loss(writer.model, text.val, len(windows))
@@ -145,13 +145,13 @@ def test_the_loss_depends_neither_on_chunks_nor_on_dropout(writer, data, monkeyp
         )
 
 
-def test_program_lines_are_whole_and_skip_definitions_and_comments():
+def test_program_lines_are_complete_and_skip_definitions_and_comments():
     text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
     assert language_model.program_lines(text) == ["return x", "x = = 1", "y = 2"]
     assert language_model.program_lines("no line") == language_model.program_lines("") == []
 
 
-def test_a_text_is_continued_as_sample_continues_it(writer):
+def test_a_text_is_continued_as_by_sample(writer):
     writer.model.eval()
     ids = writer.tokenizer.encode("3 and").repeat(2, 1)
     sampling = dict(temperature=0.7, top_k=5, top_p=0.9)
@@ -165,7 +165,7 @@ def test_a_text_is_continued_as_sample_continues_it(writer):
 # --- the committed records are what the commands of docs/results.md make
 
 
-def test_the_commands_of_the_page_make_the_record():
+def test_the_commands_on_the_page_make_the_record():
     ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
     expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
     expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))

@@ -1,4 +1,4 @@
-"""Every link leads somewhere, every chapter links its neighbors, and every citation is a link."""
+"""All links work, every chapter links to its neighbors, and every citation is a link."""
 
 import json
 import re
@@ -22,7 +22,7 @@ PAGES = [
     for pattern in ("*.md", "docs/*.md", "docs/teaching/*.md", "figures/*.md")
     for p in sorted(ROOT.glob(pattern))
 ]
-HOSTS = {  # where a link may lead; open a new address before you add its host
+HOSTS = {  # the hosts of external links; open a new address before you add its host
     "aclanthology.org",
     "arxiv.org",
     "cdn.openai.com",
@@ -74,13 +74,13 @@ def targets(texts: list[str]) -> set[str]:
 
 
 def anchors(texts: list[str]) -> set[str]:
-    """Return the addresses of the headings inside a page, as GitHub and the site write them."""
+    """Return the anchors of a page's headings, in the form of GitHub and the site."""
     headings = re.findall(r"^#+ (.+)$", "\n".join(texts), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def dead(path: Path, links: set[str]) -> list[str]:
-    """Return the links of a file to a file or a heading that does not exist."""
+    """Return a file's links to files and headings that do not exist."""
     found = []
     for link in links:
         file, _, anchor = link.partition("#")
@@ -91,7 +91,7 @@ def dead(path: Path, links: set[str]) -> list[str]:
 
 
 def foreign(links: set[str]) -> list[str]:
-    """Return the links to other sites that are not https, or whose host is not in our list."""
+    """Return the external links that are not https, or whose host is not on our list."""
     parts = {link: urlsplit(link) for link in links}
     away = {link: part for link, part in parts.items() if part.scheme or part.netloc}
     return [link for link, p in away.items() if p.scheme != "https" or p.hostname not in HOSTS]
@@ -115,7 +115,7 @@ def unlinked(texts: list[str]) -> list[str]:
 
 
 @every_text
-def test_every_link_leads_to_a_file_and_a_heading_or_to_a_known_host(path):
+def test_every_link_leads_to_an_existing_file_and_heading_or_to_a_known_host(path):
     links = targets(cells(path))
     assert not dead(path, {link for link in links if not urlsplit(link).scheme})
     assert not foreign(links)
@@ -151,7 +151,7 @@ def test_every_issue_that_a_report_cites_is_linked():
     assert two == f"{folder}a/b/issues/1, {folder}a/b/issues/2 and {folder}c/d/pull/3"
 
 
-def test_every_chapter_links_its_neighbors_in_its_box_and_at_its_end():
+def test_every_chapter_links_to_its_neighbors_in_its_box_and_at_its_end():
     assert navigation.write(check=True) == [], "run: make sync"
     assert navigation.links(CHAPTERS, 1) == (
         "← [00 · Start here](00_start_here.ipynb) · [Contents](00_start_here.ipynb) · "
@@ -170,12 +170,12 @@ def test_a_new_neighbor_is_linked(tmp_path):
 
 
 @pytest.mark.parametrize("place", range(len(CHAPTERS) - 1), ids=lambda n: CHAPTERS[n].stem)
-def test_the_recap_links_the_next_chapter(place):
+def test_the_recap_links_to_the_next_chapter(place):
     texts = cells(CHAPTERS[place])
     recap = next(n for n, text in enumerate(texts) if text.startswith("## Recap"))
     following = CHAPTERS[place + 1].name
     ends_with = "\n".join(texts[recap : recap + 3])
-    assert f"]({following})" in ends_with, f"link {following} in the recap, after *Next:*"
+    assert f"]({following})" in ends_with, f"link to {following} in the recap, after *Next:*"
 
 
 @pytest.mark.parametrize("solutions", [True, False])
@@ -190,7 +190,7 @@ def test_no_link_of_a_workbook_is_dead(solutions, monkeypatch):
             assert last == navigation.links(CHAPTERS, [p.name for p in CHAPTERS].index(name))
 
 
-def test_a_mistake_can_be_reported_if_the_course_has_a_repository(tmp_path, monkeypatch):
+def test_readers_can_report_a_mistake_if_the_course_has_a_repository(tmp_path, monkeypatch):
     assert "issues/new" not in "".join(path.read_text(encoding="utf-8") for path in CHAPTERS)
     monkeypatch.setenv("COURSE_REPOSITORY", f"{REPOSITORY}/")
     copy = Path(shutil.copy(CHAPTERS[3], tmp_path))

@@ -1,4 +1,4 @@
-"""A model in Llama's layout agrees with the ``transformers`` library, from saved files."""
+"""A model in Llama's layout, loaded from files, agrees with the ``transformers`` library."""
 
 import pytest
 import tokenizers
@@ -18,7 +18,7 @@ ROPE = dict(rope_parameters=dict(rope_type="default", rope_theta=BASE))
 
 
 class DoubleNorm(nn.Module):
-    """The library's norm, which computes in float32, written in float64."""
+    """The library's norm in float64 (the original computes in float32)."""
 
     def __init__(self, theirs):
         super().__init__()
@@ -29,7 +29,7 @@ class DoubleNorm(nn.Module):
 
 
 class DoubleRotary(nn.Module):
-    """The library's angles, which are float32, in float64."""
+    """The library's angles in float64 (the original computes in float32)."""
 
     def __init__(self, rotary):
         super().__init__()
@@ -42,7 +42,7 @@ class DoubleRotary(nn.Module):
 
 
 def in_float64(theirs):
-    """Replace what the library computes in float32 on purpose."""
+    """Replace the parts that the library deliberately computes in float32."""
     theirs.model.rotary_emb = DoubleRotary(theirs.model.rotary_emb)
     for parent in list(theirs.model.modules()):
         for name, child in parent.named_children():
@@ -52,7 +52,7 @@ def in_float64(theirs):
 
 
 def read_double(folder, speeds):
-    """Load ours in float64, with the library's angles, which must be close to ours."""
+    """Load our model in float64, with the library's angles, which must be close to ours."""
     model = llama.from_pretrained(folder)[0].double()
     angles = torch.arange(model.config.max_len, dtype=torch.float64)[:, None] * speeds
     torch.testing.assert_close(model.angles, angles, rtol=1e-6, atol=1e-6)
@@ -122,7 +122,7 @@ def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, kind,
         ("qwen3", heads(32, 32, head_dim=128)),
     ],
 )
-def test_a_field_that_is_absent_means_what_it_means_to_the_library(tmp_path, kind, sizes):
+def test_a_missing_field_means_the_same_as_in_the_library(tmp_path, kind, sizes):
     published(kind, tmp_path, hidden_size=64, **sizes, rms_norm_eps=1e-6)
     expected = llama.from_pretrained(tmp_path)[0].config
     fields = (
@@ -137,20 +137,20 @@ def test_a_field_that_is_absent_means_what_it_means_to_the_library(tmp_path, kin
 
 
 @pytest.mark.parametrize("section", ["rope_scaling", "rope_parameters"])
-def test_older_files_call_the_type_of_rope_type(tmp_path, section):
+def test_older_files_store_the_rope_type_as_type(tmp_path, section):
     published("llama", tmp_path)
     expected = llama.from_pretrained(tmp_path)[0].angles / 3
     edit_config(tmp_path, **{"rope_parameters": ..., section: dict(type="linear", factor=3.0)})
     assert_equal(llama.from_pretrained(tmp_path)[0].angles, expected)
 
 
-def test_as_the_library_is_the_logits_are_close(tmp_path):
+def test_the_logits_are_close_to_the_unmodified_librarys(tmp_path):
     theirs = published("llama", tmp_path, **ROPE, initializer_range=0.1)
     ids = some_ids()
     ours = llama.from_pretrained(tmp_path)[0]
     torch.testing.assert_close(ours(ids)[0], theirs.float()(ids).logits, rtol=1e-5, atol=1e-5)
     rest = (ours.double()(ids)[0] - theirs.double()(ids).logits).abs().max()
-    assert 1e-10 < rest < 1e-5, "norms and angles of the library stay in float32"
+    assert 1e-10 < rest < 1e-5, "the library's norms and angles stay in float32"
 
 
 def test_a_folder_with_a_tokenizer_continues_a_text(tmp_path, capsys):

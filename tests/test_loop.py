@@ -1,4 +1,4 @@
-"""The training loop stops, resumes to the last bit, measures and saves, for each task."""
+"""For each task, the training loop stops, resumes to the last bit, measures and saves."""
 
 import json
 import math
@@ -32,13 +32,13 @@ FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Return a folder with a small play in it."""
+    """Return a folder that contains a small play."""
     return write_play(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module", params=TASKS)
 def task(request, data):
-    """Return a task, and what begins it."""
+    """Return a task and a function that begins its run."""
     about = TASKS[request.param]
 
     def begin(out, **changes):
@@ -51,7 +51,7 @@ def task(request, data):
 
 @pytest.fixture(scope="module")
 def whole(task, tmp_path_factory):
-    """Train without a stop; return the run and its folder."""
+    """Train without a stop, and return the run and its folder."""
     out = tmp_path_factory.mktemp("whole")
     run = task.begin(out)
     assert train(run, out)
@@ -60,14 +60,14 @@ def whole(task, tmp_path_factory):
 
 @pytest.fixture
 def run(task, tmp_path):
-    """Return a training after one step."""
+    """Return a training run after one step."""
     run = task.begin(tmp_path)
     loop.make_step(run)
     return run
 
 
 def assert_same_run(run, other):
-    """Agree in weights, moments and history to the last bit."""
+    """Assert that weights, moments and history agree to the last bit."""
     mine, theirs = (r.pipeline.model.state_dict() for r in (run, other))
     assert all(torch.equal(value, theirs[name]) for name, value in mine.items())
     states = [r.optimizer.state_dict()["state"] for r in (run, other)]
@@ -76,11 +76,11 @@ def assert_same_run(run, other):
     assert without_clock(run.history) == without_clock(other.history)
 
 
-# --- nothing is lost
+# --- resuming
 
 
 @pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
-def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path):
+def test_a_stop_at_any_step_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path):
     expected = whole[0]
     if bfloat16:
         expected = task.begin(tmp_path / "whole", bfloat16=True)
@@ -90,15 +90,15 @@ def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path
     for _ in range(100):
         run = task.begin(tmp_path / "parts", bfloat16=bfloat16)
         last = run.step + stop_at
-        torch.manual_seed(999)  # what happened elsewhere plays no part
+        torch.manual_seed(999)  # the global random state has no effect
         run.pipeline.model.eval()
         if train(run, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
             break
     assert_same_run(run, expected)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
-def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot fork")
+def test_a_process_that_is_killed_at_any_moment_loses_no_checkpoint(tmp_path, data, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(data))
     out, steps, chance = tmp_path / "killed", 200, random.Random(0)
     words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
@@ -133,7 +133,7 @@ def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_p
     assert [line["step"] for line in run.history] == task.measured
 
 
-def test_the_limit_in_minutes_counts_all_starts_of_a_run(task, tmp_path, monkeypatch):
+def test_the_limit_in_minutes_counts_all_sessions_of_a_run(task, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
     monkeypatch.setattr(loop, "clocks", lambda: next(passing))
     longer = dict(epochs=20) if task.task_class is Multi30k else dict(steps=40)
@@ -142,10 +142,10 @@ def test_the_limit_in_minutes_counts_all_starts_of_a_run(task, tmp_path, monkeyp
         assert not train(run, tmp_path, minutes=2 * starts)
         assert run.step == starts * 6
     minutes = [run.history[0][f"{name}_minutes"] for name in ("wall", "cpu")]
-    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were when measured
+    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # at the time of the measurement
 
 
-def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, monkeypatch):
+def test_fit_trains_the_same_model_and_writes_no_file(task, whole, data, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     learner = task.task_class(task.config, data)
@@ -153,7 +153,7 @@ def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
-# --- nothing untrue
+# --- measuring and rejecting
 
 
 def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(task, tmp_path):
@@ -166,7 +166,7 @@ def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(task, tmp_path
     kept = find_checkpoint(tmp_path)
     next(run.pipeline.model.parameters()).data.fill_(math.nan)
     with pytest.raises(ValueError, match="all weights is nan at step 2"):
-        save(run, tmp_path)  # as at a stop: no loss has seen these weights
+        save(run, tmp_path)  # as at a stop, when the loss of these weights is unknown
     with pytest.raises(ValueError, match="nan at step 4"):
         train(run, tmp_path)
     assert read_metadata(kept)["step"] == 2
@@ -178,7 +178,7 @@ def test_reading_during_a_run_returns_the_newer_checkpoint(task, tmp_path, monke
     def read_late(folder):
         steps.append(run.step)
         if run.step == 1:
-            train(run, tmp_path, stop=lambda: True)  # the older checkpoint is gone meanwhile
+            train(run, tmp_path, stop=lambda: True)  # this deletes the older checkpoint
         return read_metadata(folder)
 
     train(run, tmp_path, stop=lambda: True)
@@ -187,7 +187,7 @@ def test_reading_during_a_run_returns_the_newer_checkpoint(task, tmp_path, monke
     assert steps == [1, 2]
 
 
-def test_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
+def test_a_model_with_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
     run = task.begin(tmp_path)
     monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": math.inf})
     with pytest.raises(ValueError, match="loss on val is inf at step 4"):
@@ -195,7 +195,7 @@ def test_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
+def test_an_incomplete_checkpoint_is_explained(task, whole, tmp_path):
     shutil.copytree(find_checkpoint(whole[1]), tmp_path / "last-0000004")
     path = tmp_path / "last-0000004" / METADATA
     facts = json.loads(path.read_text())
@@ -210,13 +210,13 @@ def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
             task.begin(tmp_path)
 
 
-def test_other_data_are_rejected(task, whole, tmp_path, monkeypatch):
+def test_a_run_rejects_other_data(task, whole, tmp_path, monkeypatch):
     for name, read in (("multi30k.read_pairs", read_pairs), ("numbers.draw_pairs", draw_pairs)):
         turned = lambda *words, read=read, **options: read(*words, **options)[::-1]  # noqa: E731
         monkeypatch.setattr(f"course_lib.tasks.{name}", turned)
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
-    path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
+    path.write_text(path.read_text().replace("went", "gone"))  # with the same characters
     with pytest.raises(ValueError, match="trained on different data"):
         start(task.task_class, task.config, read_checkpoint(whole[1]), data=folder)
 
@@ -235,7 +235,7 @@ def test_processes_agree_on_stopping_every_tenth_step():
 
 def test_accumulated_micro_batches_give_the_step_of_the_whole_batch(task, tmp_path):
     ends = []
-    for parts in (1, 3, 30):  # 30: most of them have no row
+    for parts in (1, 3, 30):  # 30, so most of them have no row
         run = task.begin(tmp_path / str(parts), dropout=0.0)
         run.pipeline.model.double()
         run.optimizer = torch.optim.SGD(run.pipeline.model.parameters(), lr=1.0)
@@ -259,7 +259,7 @@ def test_every_micro_batch_of_every_step_differs_in_data_and_dropout(run):
     assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
     run.world, run.accumulate, run.step = World(), 1, 4
     loop.make_step(run)
-    assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
+    assert torch.initial_seed() == seeds[0]  # it depends only on step and part
 
 
 def test_only_one_process_measures(run, monkeypatch):

@@ -1,4 +1,4 @@
-"""Low-rank adapters learn alone and merge into their matrix."""
+"""Only the low-rank adapters learn, and they merge into their matrix."""
 
 from copy import deepcopy
 
@@ -33,7 +33,7 @@ def build(name):
 
 
 def learn(model, ids):
-    """Take three steps with what learns."""
+    """Take three steps with the trainable parameters."""
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
     for _ in range(3):
         model(ids, ids)[1].backward()
@@ -42,7 +42,7 @@ def learn(model, ids):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_layer_is_its_matrix_plus_the_product_of_two(bias):
+def test_a_layer_is_its_matrix_plus_a_product_of_two_matrices(bias):
     layer = LoRALinear(randomize(nn.Linear(5, 7, bias=bias)), rank=2, alpha=3.0).double()
     layer.b.data = normal(make_generator(), 7, 2)
     x = normal(make_generator(1), B, T, 5)
@@ -58,7 +58,7 @@ def test_a_is_initialized_with_the_variance_of_its_width_and_b_with_0():
 
 
 @EVERY_MODEL
-def test_at_first_nothing_changes_and_then_the_updates_learn_alone(name):
+def test_new_adapters_do_not_change_the_output_and_then_only_they_learn(name):
     model, ids, names = build(name)
     before, logits = deepcopy(model), model(ids)[0]
     add_lora(model, names, rank=2, alpha=4.0)
@@ -81,7 +81,7 @@ def test_at_first_nothing_changes_and_then_the_updates_learn_alone(name):
 
 
 @EVERY_MODEL
-def test_merged_back_the_logits_stay_and_the_modules_are_the_old_ones(name):
+def test_merging_keeps_the_logits_and_restores_the_old_modules(name):
     model, ids, names = build(name)
     keys = list(model.state_dict())
     add_lora(model, names, rank=2, alpha=4.0)
@@ -92,11 +92,11 @@ def test_merged_back_the_logits_stay_and_the_modules_are_the_old_ones(name):
     assert list(model.state_dict()) == keys
     assert all(parameter.requires_grad for parameter in model.parameters())
     assert not any(isinstance(module, LoRALinear) for module in model.modules())
-    merge_lora(model)  # nothing is left to add
+    merge_lora(model)  # there is nothing more to merge
     assert_equal(model(ids)[0], logits)
 
 
-def test_a_second_call_leaves_the_first_adapters_as_they_were():
+def test_a_second_call_does_not_change_the_first_adapters():
     model, ids, _ = build("ModernDecoder")
     add_lora(model, ["w_q"], rank=2, alpha=4.0)
     learn(model, ids)
@@ -136,7 +136,7 @@ def test_a_layer_that_shares_its_weight_is_neither_adapted_nor_merged(name, chan
     assert_equal(changed(ids)[0], logits)
 
 
-def test_names_that_no_layer_has_and_updates_out_of_range_are_rejected():
+def test_unknown_layer_names_and_invalid_ranks_or_alphas_are_rejected():
     model, *_ = build("GPT")
     with pytest.raises(ValueError, match=says("w_q or norm")):
         add_lora(model, ["w_q", "norm"], rank=2, alpha=1.0)

@@ -22,16 +22,16 @@ from course_lib.tasks.multi30k import RealTranslator
 from course_lib.transformer import Transformer
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])
-TGT = torch.tensor([[3, 4, 5, 1], [7, EOS, PAD, PAD]])  # behind the start token
+TGT = torch.tensor([[3, 4, 5, 1], [7, EOS, PAD, PAD]])  # after the start token
 
 
 def read_double(folder):
-    """Load ours, in float64."""
+    """Load our model in float64."""
     return marian.from_pretrained(folder)[0].double()
 
 
 def both_logits(ours, theirs):
-    """Let both read the same batch, each behind its start token."""
+    """Compute both models' logits on the same batch, each after its start token."""
     started = [torch.cat([torch.full((2, 1), start), TGT], dim=1) for start in (PAD, VOCAB)]
     real = torch.cat([torch.ones(2, 1), TGT != PAD], dim=1)  # the start token is not padding
     their_logits = theirs(
@@ -54,7 +54,7 @@ def test_the_logits_are_the_library_s_with_padding_on_both_sides(tmp_path, activ
     assert ours[..., VOCAB].isneginf().all()  # the start token is never chosen
 
 
-def test_greedy_and_beam_search_write_the_library_s_translations(tmp_path):
+def test_greedy_and_beam_search_give_the_librarys_translations(tmp_path):
     lengths, special = set(), dict(bos_id=VOCAB, eos_id=EOS, max_new_tokens=9)
     beams = dict(num_beams=4, length_penalty=0.0, early_stopping="never")
     for seed in range(6):
@@ -83,7 +83,7 @@ def test_greedy_and_beam_search_write_the_library_s_translations(tmp_path):
 
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory):
-    """Train two small SentencePiece models, and save them as a published folder has them."""
+    """Train two small SentencePiece models, and save them in the published format."""
     folder = tmp_path_factory.mktemp("spoken")
     numbers = random.Random(0).sample(range(100_000), 800)
     tokens = {}
@@ -108,7 +108,7 @@ def test_an_id_outside_the_vocabulary_has_no_text(spoken):
         tokenizer.decode([2, -1, tokenizer.bos_id + 1])
 
 
-def test_texts_become_the_library_s_ids_and_back(spoken):
+def test_texts_become_the_librarys_ids_and_are_decoded_again(spoken):
     folder, numbers = spoken
     ours = marian.MarianTokenizer(folder)
     theirs = transformers.MarianTokenizer.from_pretrained(folder)
@@ -118,7 +118,7 @@ def test_texts_become_the_library_s_ids_and_back(spoken):
         assert ours.encode(text) == theirs(text).input_ids
     for number in numbers[:200]:
         ids = theirs(text_target=spell(number, "en")).input_ids
-        ids = [ours.bos_id, *ids, ours.pad_id, 7]  # behind the end nothing counts
+        ids = [ours.bos_id, *ids, ours.pad_id, 7]  # tokens after the end do not count
         assert ours.decode(ids) == spell(number, "en")
     assert (ours.pad_id, ours.eos_id, ours.bos_id) == (theirs.pad_token_id, 0, len(theirs))
 
@@ -138,7 +138,7 @@ def numbered(*tokens):
         ("vocab.json", numbered("</s>", "<unk>", "<pad>"), r"\(10, 11\) in .*\(2, 3\)"),
     ],
 )
-def test_a_damaged_file_of_the_tokenizer_is_named(spoken, tmp_path, file, content, message):
+def test_a_damaged_tokenizer_file_is_named(spoken, tmp_path, file, content, message):
     published("marian", tmp_path)
     shutil.copy(spoken[0] / "source.spm", tmp_path)
     shutil.copy(spoken[0] / "vocab.json", tmp_path)
@@ -150,8 +150,8 @@ def test_a_damaged_file_of_the_tokenizer_is_named(spoken, tmp_path, file, conten
         marian.from_pretrained(tmp_path)
 
 
-def test_the_start_token_that_is_never_written_alarms_no_probe(tmp_path, monkeypatch):
-    monkeypatch.setattr(training_probes, "STEPS", 1)  # its random gains learn slowly
+def test_a_start_token_that_is_never_written_raises_no_alarm(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_probes, "STEPS", 1)  # a model with random gains learns slowly
     published("marian", tmp_path)
     model, _ = marian.from_pretrained(tmp_path)
     results = probe(model, vocab_size=VOCAB, pad_id=PAD, fresh=False)
@@ -161,7 +161,7 @@ def test_the_start_token_that_is_never_written_alarms_no_probe(tmp_path, monkeyp
 
 @pytest.fixture(scope="module")
 def whole(spoken):
-    """Put a model beside the tokenizer; return the folder and a few German texts."""
+    """Save a model next to the tokenizer, and return the folder and a few German texts."""
     folder, numbers = spoken
     size = len(json.loads((folder / "vocab.json").read_text()))
     published(
@@ -172,7 +172,7 @@ def whole(spoken):
     return folder, [spell(number, "de") for number in numbers[:3]]
 
 
-def test_a_folder_with_both_translates(whole, capsys):
+def test_a_folder_with_a_model_and_a_tokenizer_translates(whole, capsys):
     folder, (text, *_) = whole
     model, tokenizer = marian.from_pretrained(folder)
     assert tokenizer.bos_id == model.config.tgt_vocab_size - 1
@@ -186,11 +186,11 @@ def test_a_folder_with_both_translates(whole, capsys):
     assert capsys.readouterr().out == expected + "\n"
 
 
-def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(whole):
+def test_a_learners_class_translates_more_sentences_than_fit_into_a_batch(whole):
     built = []
 
     class Mine(Transformer):
-        """A learner's."""
+        """A learner's class."""
 
         def __init__(self, config):
             super().__init__(config)

@@ -1,4 +1,4 @@
-"""The mask explorer uses a trained layer and gives the answers of chapter 06."""
+"""The mask explorer uses a trained layer, and agrees with the answers in chapter 06."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from course_lib.viz.mask_explorer import CROSS, MAX_WORDS, MaskExplorer
 
 @pytest.fixture
 def one_thread():
-    """Restore what training changes for the whole process."""
+    """Restore the settings that training changes for the whole process."""
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     yield
     torch.set_num_threads(threads)
@@ -20,7 +20,7 @@ def one_thread():
     torch.set_default_dtype(torch.float32)
 
 
-def test_the_kept_layer_is_the_one_that_is_trained(one_thread):
+def test_the_saved_layer_is_the_trained_layer(one_thread):
     model, accuracy = train()
     assert accuracy > 0.99
     trained, kept = record(model), MaskExplorer().layer
@@ -32,14 +32,14 @@ def test_the_kept_layer_is_the_one_that_is_trained(one_thread):
             np.testing.assert_allclose(trained[name][projection], kept[name][projection], atol=1)
 
 
-def test_it_learns_from_the_words_of_all_numbers():
+def test_training_uses_the_words_of_all_numbers():
     for number, (english, german) in enumerate(PAIRS, start=1):
         assert " ".join(english) == spell(number, "en").replace("-", " ")
         assert "".join(german) == spell(number, "de")
 
 
 def leak_of_one_cell(t: int, s: int) -> float:
-    """Open one cell more than chapter 06 does, and return what its row leaks."""
+    """Open one more cell than chapter 06, and return the leak in its row."""
     cells = torch.ones(MAX_WORDS, MAX_WORDS).int()
     cells[:4] = cells[:4].tril()  # the rows of the real words
     cells[t, s] = 1
@@ -47,7 +47,7 @@ def leak_of_one_cell(t: int, s: int) -> float:
     return MaskExplorer(mask="your own", cells=rows).numbers()["leaked"][t]
 
 
-def test_the_questions_of_chapter_06_have_the_answers_it_gives():
+def test_the_questions_of_chapter_06_have_the_printed_answers():
     answer, words = answer_of_chapter(MaskExplorer), MaskExplorer().target.split()
     leaks = {(t, s): leak_of_one_cell(t, s) for s in range(6) for t in range(min(s, 4))}
     (second, (other, _)), (most, (t, s)) = sorted((leak, cell) for cell, leak in leaks.items())[-2:]

@@ -1,4 +1,4 @@
-"""Masks have one polarity, are converted as torch reads them, and hide padded keys."""
+"""Masks have one polarity, are converted for torch, and hide padded keys."""
 
 import pytest
 import torch
@@ -31,12 +31,12 @@ def test_padding_mask_shows_the_real_tokens_to_every_row_and_head(ids, pad_id):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_masks_are_made_where_they_are_needed(device):
+def test_masks_are_made_on_the_device_where_they_are_needed(device):
     assert causal_mask(3, device).device.type == device
     assert padding_mask(torch.ones(B, S, device=device), PAD).device.type == device
 
 
-def test_torch_gets_one_blocked_table_per_head():
+def test_torch_gets_one_mask_of_blocked_cells_per_head():
     mask = torch.rand(B, H, T, S, generator=make_generator()) < 0.5
     spread = to_attn_mask(mask, B, H, T, S)
     assert spread.shape == (B * H, T, S)

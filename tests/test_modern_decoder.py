@@ -31,7 +31,7 @@ SEEDS = st.integers(0, 2**31)
 
 
 @pytest.mark.parametrize("how", [{}, dict(eps=1e-8), dict(eps=1e-2)], ids=str)
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])  # of small vectors eps makes the length
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])  # for small vectors, eps determines the length
 def test_rms_norm_agrees_with_torch(generator, how, scale):
     ours, theirs = RMSNorm(WIDTH, **how).double(), nn.RMSNorm(WIDTH, **(dict(eps=1e-5) | how))
     x = [scale * normal(generator, B, T, WIDTH)]
@@ -43,7 +43,7 @@ def test_rms_norm_agrees_with_torch(generator, how, scale):
 
 def test_rms_norm_keeps_zeros_and_rejects_vectors_of_another_width():
     assert (randomize(RMSNorm(6))(torch.zeros(T, 6).double()) == 0).all()
-    for width in (1, 5):  # a width of 1 would broadcast in silence
+    for width in (1, 5):  # a width of 1 would broadcast silently
         with pytest.raises(ValueError, match=says("width 6", (2, width))):
             RMSNorm(6)(torch.ones(2, width))
 
@@ -66,26 +66,26 @@ def test_swiglu_agrees_with_its_formula(generator, shape):
 
 
 def exact_angles(length, d_k, base=10_000.0):
-    """Write position / base^(2i / d_k) number by number, in float64."""
+    """Compute position / base^(2i / d_k) number by number, in float64."""
     rows = [[t / base ** (2 * i / d_k) for i in range(d_k // 2)] for t in range(length)]
     return torch.tensor(rows, dtype=torch.float64)
 
 
 def by_complex_numbers(x, angles):
-    """Read every pair as a complex number, and multiply it by e^(i · angle)."""
+    """Treat every pair as a complex number, and multiply it by e^(i · angle)."""
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (..., T, d_k / 2)
     return torch.view_as_real(pairs * torch.polar(torch.ones(()).double(), angles)).flatten(-2)
 
 
 @pytest.mark.parametrize("width", [2, 6, 18])
 @pytest.mark.parametrize("base", [10_000.0, 500.0])
-def test_angles_are_those_of_the_formula(width, base):
+def test_angles_agree_with_the_formula(width, base):
     expected = exact_angles(300, width, base)
     torch.testing.assert_close(rope_angles(300, width, base).double(), expected, rtol=1e-6, atol=0)
 
 
 @given(seed=SEEDS, width=st.sampled_from([2, 4, 6, 18]))
-def test_rotating_is_multiplying_complex_numbers(seed, width):
+def test_rotation_is_multiplication_of_complex_numbers(seed, width):
     x, angles = [normal(make_generator(seed), B, H, T, width)], exact_angles(T, width)
     ours = trace(lambda x: apply_rope(x, angles), x)
     assert_equal(ours, trace(lambda x: by_complex_numbers(x, angles), x))
@@ -145,7 +145,7 @@ def test_targets_give_the_mean_loss(generator):
 @pytest.mark.parametrize(
     "chunks", [(1,) * MAX_LEN, (MAX_LEN,), (2,) * 4 + (1,), (3, 2, 4)], ids=str
 )
-def test_an_engine_gives_the_logits_of_the_model_in_every_chunking(generator, chunks):
+def test_an_engine_gives_the_models_logits_however_the_text_is_chunked(generator, chunks):
     model, ids = modern(), torch.randint(VOCAB, (B, MAX_LEN), generator=generator)
     engine = ModernEngine(model, MAX_LEN)
     parts = [engine.step(new, all_positions=True) for new in ids.split(chunks, dim=1)]
@@ -157,7 +157,7 @@ def test_an_engine_gives_the_logits_of_the_model_in_every_chunking(generator, ch
     assert_equal(engine.step(ids.flip(0)[:, 2:4]), model(ids.flip(0)[:, :4])[0][:, -1].detach())
 
 
-def test_the_angles_keep_their_32_bits_in_a_model_of_16():
+def test_the_angles_keep_32_bits_in_a_16_bit_model():
     model = modern().float()
     angles = model.angles.clone()
     for convert in (model.bfloat16, model.half, lambda: model.to("cpu", torch.bfloat16)):
@@ -167,7 +167,7 @@ def test_the_angles_keep_their_32_bits_in_a_model_of_16():
     assert modern().angles.dtype == torch.float64
 
 
-def test_matrices_are_initialized_as_those_of_a_gpt():
+def test_matrices_are_initialized_as_in_a_gpt():
     config = ModernConfig(vocab_size=500, num_layers=8, num_heads=2, num_kv_heads=1, d_model=64)
     layer = ModernDecoder(config).layers[3]
     assert layer.self_attn.w_q.weight.std().item() == pytest.approx(0.02, rel=0.1)
@@ -175,7 +175,7 @@ def test_matrices_are_initialized_as_those_of_a_gpt():
         assert matrix.weight.std().item() == pytest.approx(0.02 / 4, rel=0.1)
 
 
-def test_the_defaults_are_smollm2_135m_s():
+def test_the_defaults_are_smollm2_135ms():
     with torch.device("meta"):
         model = ModernDecoder(ModernConfig())
     assert sum(p.numel() for p in model.parameters()) == 134_515_008

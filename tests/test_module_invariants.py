@@ -43,7 +43,7 @@ TARGET, SOURCE = (B, T, D_MODEL), (B, S, D_MODEL)
 
 
 class AddNormOfLinear(AddNorm):
-    """An AddNorm around a sub-layer with parameters of its own."""
+    """An AddNorm around a sub-layer that has parameters."""
 
     def __init__(self, d_model, dropout=0.0, norm_first=False):
         super().__init__(d_model, dropout, norm_first)
@@ -69,7 +69,7 @@ def modern():
 
 
 def transformer(dropout, **changes):
-    """Build a Transformer with one vocabulary on both sides."""
+    """Build a Transformer with one vocabulary for both sides."""
     return Transformer(tiny_config(src_vocab_size=TGT_VOCAB, dropout=dropout, **changes))
 
 
@@ -143,7 +143,7 @@ def build(name, dropout=0.0, **more):
 
 
 def draw(name):
-    """Draw the vectors or the ids that a module reads; a source is padded."""
+    """Draw the vectors or the ids that a module reads; sources have padding."""
     generator, (_, shapes, _) = make_generator(5), MODULES[name]
     if len(shapes[0]) == 3:
         return [normal(generator, *shape) for shape in shapes]
@@ -160,7 +160,7 @@ def run(name, module, inputs):
 
 
 @EVERY_MODULE
-def test_dropout_acts_in_training_mode_alone(name):
+def test_dropout_acts_only_in_training_mode(name):
     dropping, keeping, inputs = build(name, dropout=0.5), build(name), draw(name)
     expected = run(name, keeping, inputs)
     with seeded():
@@ -175,17 +175,17 @@ def test_dropout_acts_in_training_mode_alone(name):
 
 
 def parts_of(module, *names):
-    """Name the submodules that are called so, at any depth."""
+    """Return the submodules with this name, at any depth."""
     return [name for name, _ in module.named_modules() if name.rpartition(".")[2] in names]
 
 
 def nothing(_, args, output):
-    """Put zeros in place of what a part answers."""
+    """Replace the output of a part with zeros."""
     return (0 * output[0], *output[1:]) if isinstance(output, tuple) else 0 * output
 
 
 @pytest.mark.parametrize("name", STACKED)
-def test_dropout_of_all_leaves_the_residual_path(name):
+def test_dropout_of_everything_leaves_only_the_residual_path(name):
     dropping, still, inputs = build(name, dropout=1.0), build(name), draw(name)
     for part in parts_of(still, "positions", "self_attn", "cross_attn", "feed_forward"):
         still.get_submodule(part).register_forward_hook(nothing)
@@ -193,7 +193,7 @@ def test_dropout_of_all_leaves_the_residual_path(name):
 
 
 @pytest.mark.parametrize("name", STACKED)
-def test_dropout_acts_nowhere_but_on_embeddings_and_sublayers(name):
+def test_dropout_acts_only_on_embeddings_and_sublayers(name):
     module, inputs = build(name, dropout=0.5), draw(name)
     weights = () if name.startswith("GPT") else ("self_attn", "cross_attn")  # test_gpt has GPT's
     parts = parts_of(module, *weights, "feed_forward", "norm", "output")
@@ -235,13 +235,13 @@ def test_modules_keep_the_dtype_and_float32_agrees_with_float64(name):
     module, inputs = build(name), draw(name)
     exact = run(name, module, inputs)
     short = [x.float() if x.is_floating_point() else x for x in inputs]
-    # float32 knows seven digits, of which a few layers with weights this large lose two
+    # float32 has seven digits, and a few layers with weights this large lose two of them
     torch.testing.assert_close(
         run(name, module.float(), short), [x.float() for x in exact], rtol=1e-4, atol=1e-3
     )
 
 
-def test_no_module_of_the_chapters_is_forgotten():
+def test_the_list_contains_every_module_of_the_chapters():
     kinds = {type(m) for name in MODULES for m in build(name).modules()}
     every = [*nn.Module.__subclasses__(), *Float32Angles.__subclasses__()]
     ours = {kind for kind in every if kind.__module__.startswith("course_lib")}
@@ -249,6 +249,6 @@ def test_no_module_of_the_chapters_is_forgotten():
         kind for kind in ours if vars(sys.modules[kind.__module__]).get(kind.__name__) is kind
     }
     models = {kind for kind in models if kind.__module__.count(".") == 1}
-    models -= {LoRALinear}  # its matrix does not learn, on purpose: see test_lora
-    models -= {Float32Angles}  # it has no tensors of its own: see test_modern_decoder
+    models -= {LoRALinear}  # its matrix is frozen on purpose; see test_lora
+    models -= {Float32Angles}  # it has no tensors; see test_modern_decoder
     assert models and models <= kinds

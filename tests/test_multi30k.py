@@ -1,4 +1,4 @@
-"""A sentence translator trains as plain code does, and its search and scores are right."""
+"""A sentence translator trains like plain code, and its search and scores are correct."""
 
 import shutil
 from argparse import Namespace
@@ -25,7 +25,7 @@ from course_lib.transformer import Transformer
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Train without a stop; return the run and its folder."""
+    """Train without a stop, and return the run and its folder."""
     out = tmp_path_factory.mktemp("whole")
     run = start(Multi30k, TINY)
     assert train(run, out)
@@ -34,12 +34,12 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kept(whole):
-    """Return the translator that was kept."""
+    """Return the saved translator."""
     return load_pipeline(RealTranslator, whole[1])[0]
 
 
 def mean_loss(model, rows):
-    """Compute the loss of every token the plain way: one pair at a time, no smoothing."""
+    """Compute the mean loss per token in the plain way, pair by pair and without smoothing."""
     losses = []
     for source, target in rows:
         logits = model.eval()(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
@@ -60,7 +60,7 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path):
     batches = TokenBatches(rows, 130, seed=3, pool_size=10)
     plans = [batches.plan(epoch) for epoch in (1, 2, 3)]
     steps, step = sum(map(len, plans)), 0
-    assert steps != 3 * len(plans[0])  # epochs are not of one length
+    assert steps != 3 * len(plans[0])  # epochs differ in length
     for plan, line in zip(plans, run.history, strict=True):
         losses = []
         for places in plan:
@@ -76,20 +76,20 @@ def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path):
             optimizer.step()
             losses.append(loss.item())
         assert line["step"] == step and line["rate"] == config.rate(step, steps)
-        # float32, and sums in another order: 1e-4
+        # 1e-4, because float32 sums have another order
         assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
         plain = mean_loss(model, run.pipeline.rows(run.task.val))
         assert line["val_loss"] == pytest.approx(plain, rel=1e-4)
 
 
-def test_the_loss_on_val_is_per_token_whatever_the_batches(kept):
+def test_the_loss_on_val_is_per_token_and_independent_of_the_batches(kept):
     pairs = read_pairs(replace(TINY, num_pairs=300), "train")  # more than one batch of them
     assert multi30k.val_loss(kept, pairs) == pytest.approx(
         mean_loss(kept.model, kept.rows(pairs)), rel=1e-4
     )
 
 
-def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(whole, kept):
+def test_every_epoch_is_kept_for_the_average_and_the_last_one_translates_as_before(whole, kept):
     run, out = whole
     files = saved_epochs(out)
     assert len(files) == TINY.epochs
@@ -129,7 +129,7 @@ def test_the_rate_rises_peaks_and_ends_near_zero():
     assert replace(config, cooldown=0.0).rate(90, 100) == pytest.approx(0.5 / 3)  # √(10 / 90)
 
 
-def test_translations_come_in_order_however_many_positions_are_computed_at_once(kept, monkeypatch):
+def test_translations_are_in_order_whatever_the_limit_on_positions(kept, monkeypatch):
     texts = [source for source, _ in read_pairs(TINY, "val")][:12]
     alone = [kept.translate([text], beam_size=1)[0] for text in texts]
     positions, search = [], RealTranslator.search
@@ -144,7 +144,7 @@ def test_translations_come_in_order_however_many_positions_are_computed_at_once(
     assert kept.translate(texts, beam_size=1) == alone and len(set(alone)) > 1
 
 
-def test_a_translation_without_an_end_is_cut_off_by_its_own_length(kept, monkeypatch):
+def test_a_translation_without_an_end_is_cut_off_at_its_own_limit(kept, monkeypatch):
     def endless(model, src, *, max_new_tokens, **options):
         return torch.full((len(src), 1, max_new_tokens), 7), torch.zeros(len(src), 1)
 
@@ -154,7 +154,7 @@ def test_a_translation_without_an_end_is_cut_off_by_its_own_length(kept, monkeyp
         assert (kept.search(src) == 7).sum(dim=1).tolist() == written
 
 
-def test_pairs_of_too_many_tokens_are_rejected(kept):
+def test_pairs_with_too_many_tokens_are_rejected(kept):
     long = "drei " * 200
     for pair in ((long, "three"), ("drei", long)):
         with pytest.raises(ValueError, match="tokens, but this model reads at most 128"):
@@ -165,7 +165,7 @@ def test_pairs_of_too_many_tokens_are_rejected(kept):
     ("split", "name", "size"),
     [("train", "train", 40), ("val", "valid", 60), ("test_2016_flickr", "test", 60)],
 )
-def test_number_words_come_from_their_own_splits_in_the_direction_asked_for(split, name, size):
+def test_number_words_come_from_their_own_splits_in_the_requested_direction(split, name, size):
     pairs = draw_pairs(name, size)
     assert read_pairs(replace(TINY, direction="en-de"), split) == pairs
     assert read_pairs(TINY, split) == [pair[::-1] for pair in pairs]
@@ -178,19 +178,19 @@ MADE_BY = {28: RealConfig(), 10: RealConfig(**SIZES["short"])}  # by the epochs
 
 
 @pytest.mark.parametrize("entry", TEST, ids=lambda entry: f"{entry['epochs']}-{entry['seed']}")
-def test_the_commands_of_the_page_make_the_record(entry):
+def test_the_commands_on_the_page_make_the_record(entry):
     kept = {name: entry[name] for name in vars(RealConfig())}
     assert RealConfig(**kept) == replace(MADE_BY[entry["epochs"]], seed=entry["seed"])
 
 
-def test_the_test_set_was_read_once_by_each_training():
+def test_every_training_run_read_the_test_set_once():
     assert sorted((e["epochs"], e["seed"]) for e in TEST) == [(10, 0), (10, 1), (10, 2), (28, 0)]
 
 
 (QUOTED,) = read_record("multi30k_translations")
 
 
-def test_the_quoted_sentences_are_those_of_val():
+def test_the_quoted_sentences_are_from_val():
     try:
         val = load_multi30k("val")
     except ValueError as error:  # the corpus is not on this computer
@@ -199,7 +199,7 @@ def test_the_quoted_sentences_are_those_of_val():
         assert val[quoted["line"] - 1] == (quoted["source"], quoted["reference"])
 
 
-def test_captions_are_read_in_the_language_that_is_translated_from(kept, monkeypatch):
+def test_captions_are_read_in_the_source_language(kept, monkeypatch):
     monkeypatch.setattr(
         RealTranslator, "translate", lambda _, texts, **options: [text.upper() for text in texts]
     )

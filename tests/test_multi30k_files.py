@@ -16,7 +16,7 @@ LINES = {"train": 3, "val": 2, "test_2016_flickr": 1}
 
 
 def content(name: str) -> bytes:
-    """Write a small stand-in for a file of the corpus, with what real lines hold."""
+    """Write a small stand-in for a file of the corpus, with the characters of real lines."""
     split, language = name.split(".")
     lines = [f"{language}  {split} {n}, «Straße»\x85 a\u2028b " for n in range(LINES[split])]
     return "".join(f"{line}\n" for line in lines).encode()
@@ -24,7 +24,7 @@ def content(name: str) -> bytes:
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let the course take a corpus of six lines for the real one."""
+    """Make the course accept a corpus of six lines."""
     sums = {name: hashlib.sha256(content(name)).hexdigest() for name in multi30k.SUMS}
     monkeypatch.setattr(multi30k, "SUMS", sums)
     monkeypatch.delenv("COURSE_DATA", raising=False)
@@ -32,7 +32,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def folder(small, tmp_path):
-    """Put the small corpus on the disk."""
+    """Write the small corpus to a folder."""
     target = tmp_path / "data" / "multi30k"
     target.mkdir(parents=True)
     for name in multi30k.SUMS:
@@ -41,7 +41,7 @@ def folder(small, tmp_path):
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serve a folder, without the lengths of German files, and print nothing."""
+    """A quiet handler that serves a folder, without the lengths of German files."""
 
     def send_header(self, keyword, value):
         if (keyword, self.path[-6:]) != ("Content-Length", ".de.gz"):
@@ -53,7 +53,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def site(small, tmp_path):
-    """Serve the packed small corpus; return its folder and its address."""
+    """Serve the compressed small corpus, and return its folder and its address."""
     public = tmp_path / "public"
     public.mkdir()
     for name in multi30k.SUMS:
@@ -65,22 +65,22 @@ def site(small, tmp_path):
     server.server_close()
 
 
-def test_a_split_is_read_line_by_line_and_only_that_one(folder):
+def test_only_the_requested_split_is_read_line_by_line(folder):
     for other in ("train", "val"):
         (folder / f"{other}.en").unlink()
-        (folder / f"{other}.en").touch()  # there, but never read
+        (folder / f"{other}.en").touch()  # it exists, but is never read
     pairs = load_multi30k("test_2016_flickr", folder=folder)
     assert pairs == [("de test_2016_flickr 0, «Straße» a b", "en test_2016_flickr 0, «Straße» a b")]
 
 
-def test_the_direction_turns_the_pairs(folder):
+def test_the_direction_swaps_the_pairs(folder):
     there = load_multi30k("train", direction="de-en", folder=folder)
     back = load_multi30k("train", direction="en-de", folder=folder)
     assert len(there) == 3 and [pair[::-1] for pair in there] == back != there
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_the_folder_is_named_by_an_argument_or_by_the_environment(folder, inside, monkeypatch):
+def test_the_folder_comes_from_an_argument_or_the_environment(folder, inside, monkeypatch):
     named = folder.parent if inside else folder
     monkeypatch.setenv("COURSE_DATA", str(named))
     assert multi30k_folder() == folder
@@ -119,14 +119,14 @@ def test_missing_changed_and_unknown_files_are_named(folder, file, content, opti
         load_multi30k(**{"split": "train", "folder": folder, **options})
 
 
-def test_the_download_unpacks_checks_is_then_read_and_not_repeated(site, tmp_path):
+def test_a_download_is_unpacked_checked_read_and_not_repeated(site, tmp_path):
     target = download_multi30k(tmp_path / "new", url=site[1])
     assert {path.name: path.read_bytes() for path in target.iterdir()} == {
         name: content(name) for name in multi30k.SUMS
     }
     assert len(load_multi30k("train", folder=tmp_path / "new")) == 3
     for file in site[0].iterdir():
-        file.unlink()  # asking for one again raises an error
+        file.unlink()  # a second request raises an error
     assert download_multi30k(tmp_path / "new", url=site[1]) == target
 
 
@@ -147,9 +147,7 @@ PACKED_ENDLESS = gzip.compress(ENDLESS)
     ],
     ids=["other", "cut off", "not packed", "damaged", "endless content", "endless file", "missing"],
 )
-def test_a_wrong_file_is_rejected_and_leaves_nothing(
-    sent, error, message, site, tmp_path, monkeypatch
-):
+def test_a_wrong_file_is_rejected_and_not_kept(sent, error, message, site, tmp_path, monkeypatch):
     monkeypatch.setattr(multi30k, "MAX_BYTES", 100_000)
     (site[0] / "val.de.gz").unlink()
     if sent:

@@ -1,4 +1,4 @@
-"""MultiHeadAttention agrees with torch and with one loop per head, on both of its paths."""
+"""MultiHeadAttention agrees with torch and with a loop over heads, on both code paths."""
 
 import pytest
 import torch
@@ -15,13 +15,13 @@ BOTH_PATHS = pytest.mark.parametrize("need_weights", [True, False])
 
 
 def random_inputs(generator, d_model=D_MODEL, dtype=torch.float64):
-    """Draw query, key and value before their projections."""
+    """Draw the query, key and value before their projections."""
     shapes = [(B, T, d_model), (B, S, d_model), (B, S, d_model)]
     return [normal(generator, *shape, dtype=dtype) for shape in shapes]
 
 
 def free_layer(**changes):
-    """Build a layer whose widths all differ: d_model 10 does not divide by 3 heads."""
+    """Build a layer whose widths all differ, and in which 3 heads do not divide d_model 10."""
     return randomize(MultiHeadAttention(10, H, d_k=D_K, d_v=D_V, **changes))
 
 
@@ -58,7 +58,7 @@ def test_both_paths_agree_with_loops_when_all_widths_are_free(generator, kind):
     assert_equal(fused, by_loops)
 
 
-def test_heads_are_split_side_by_side():
+def test_heads_are_consecutive_columns():
     x = torch.arange(2 * 6).view(1, 2, 6)  # two tokens, columns 0 … 5
     expected = [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
     assert split_heads(x, num_heads=3).tolist() == expected
@@ -75,7 +75,7 @@ def test_dropout_drops_some_weights_and_scales_up_the_rest(generator, need_weigh
         mean = torch.stack([layer(*inputs, need_weights=need_weights)[0] for _ in range(400)])
     assert (sums - 1).abs().max() > 0.1
     heads = split_heads(sums, H)
-    assert_equal(heads, heads[..., :1].expand_as(heads))  # it drops weights, and not values
+    assert_equal(heads, heads[..., :1].expand_as(heads))  # it drops weights, not values
     if need_weights:  # without dropout
         assert_equal(weights.sum(dim=-1), torch.ones(B, H, T, dtype=torch.float64))
     # a sum has variance Σ w² ≤ 1, so the mean of 400 · B·T·H of them strays by less than 0.02

@@ -19,12 +19,12 @@ from course_lib.trainer.loop import make_step, start
 from course_lib.training import ADAM, training_step, translation_loss
 from course_lib.transformer import Transformer
 
-UNREADABLE = "meta"  # a device whose tensors have no numbers: what reads one fails there
+UNREADABLE = "meta"  # tensors on this device have no numbers, so reading one raises an error
 WORDS = (Tensor.__repr__, Tensor.__str__, Tensor.__format__)
 
 
 class NoWords(TorchFunctionMode):
-    """Refuse to write a tensor as text: of a device without numbers, too, there is a text."""
+    """Raise an error if a tensor is printed, because even the meta device has a text for it."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         assert func not in WORDS, "a tensor was printed"
@@ -32,7 +32,7 @@ class NoWords(TorchFunctionMode):
 
 
 def plain_step(device, bfloat16, folder):
-    """Prepare chapter 11's step; return the model, the optimizer's owner, and the step."""
+    """Prepare chapter 11's step, and return the model, the optimizer's owner, and the step."""
     model, owner = Transformer(tiny_config(dropout=0.1)).to(device), nn.Module()
     src, tgt = (ids.to(device) for ids in padded_ids(make_generator()))
 
@@ -80,7 +80,7 @@ def test_a_step_never_waits_for_the_device(name, bfloat16, monkeypatch, tmp_path
     assert {p.device.type for p in model.parameters()} == {UNREADABLE}
 
 
-def test_the_bar_reads_no_loss_between_two_measurements_on_a_device():
+def test_the_progress_bar_reads_no_loss_between_measurements_on_a_device():
     task = SimpleNamespace(is_measured=lambda step: False)
     losses = torch.zeros(2, device=UNREADABLE)
     state = SimpleNamespace(losses=losses, task=task, step=20, history=[dict(val_loss=2.5)])

@@ -1,4 +1,4 @@
-"""The translator of the chapters is trained once, as chapter 11 shows, and then loaded."""
+"""The translator of the chapters is trained once, as in chapter 11, and then loaded."""
 
 import os
 from dataclasses import replace
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def made(monkeypatch):
-    """Note the steps that the trainer makes."""
+    """Record the steps of the trainer."""
     steps, make_step = [], loop.make_step
 
     def note(state):
@@ -56,7 +56,7 @@ def untrained():
 
 
 def as_taught():
-    """Train as chapter 11 does; return the weights."""
+    """Train as in chapter 11, and return the weights."""
     with torch.random.fork_rng():
         task = Numbers(TINY)
         model = task.pipeline.model
@@ -68,10 +68,10 @@ def as_taught():
     return model.state_dict()
 
 
-# --- training happens once, as it is taught
+# --- training happens once, as in the chapter
 
 
-def test_the_translator_is_trained_once_as_chapter_11_trains_and_then_loaded(made, monkeypatch):
+def test_the_translator_is_trained_once_as_in_chapter_11_and_then_loaded(made, monkeypatch):
     expected, random_state = as_taught(), torch.get_rng_state()
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     threads = []
@@ -83,7 +83,7 @@ def test_the_translator_is_trained_once_as_chapter_11_trains_and_then_loaded(mad
         assert_same(translator.model.state_dict(), expected)
         assert translator.config == TINY and translator.tokenizer.decode([5])
         assert not any(part.training for part in translator.model.modules())
-    assert threads == [1, 2, 1, 2]  # one computes, and then as many as before
+    assert threads == [1, 2, 1, 2]  # one for training, and then the same number as before
 
 
 def test_processes_that_need_the_translator_wait_for_the_one_that_trains_it(made):
@@ -133,10 +133,10 @@ def test_runs_are_saved_in_the_checkout_and_never_among_installed_files(folder, 
     assert folder_of(TINY).parent == checkpoints and installed not in checkpoints.parents
 
 
-# --- what a translator starts from
+# --- before training
 
 
-def test_only_training_texts_are_learned_from():
+def test_only_training_texts_are_used_for_learning():
     with torch.random.fork_rng():
         task = Numbers(TINY)
     pairs = draw_pairs("train", 120)
@@ -148,7 +148,7 @@ def test_only_training_texts_are_learned_from():
     assert [tuple(row) for row in rows] == pairs
 
 
-def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
+def test_the_seed_determines_the_initial_weights_the_numbers_and_the_batches():
     with torch.random.fork_rng():
         one, same, other = (Numbers(replace(TINY, seed=seed)) for seed in (0, 0, 1))
     weights = [task.pipeline.model.state_dict() for task in (one, same, other)]
@@ -159,7 +159,7 @@ def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
     assert one.batches.rows != other.batches.rows and other.batches.seed == 1
 
 
-def test_unseen_numbers_are_measured_without_smoothing():
+def test_the_loss_on_unseen_numbers_has_no_smoothing():
     state = start(Numbers, TINY)
     task, model = state.task, state.pipeline.model.eval()
     src, tgt = task.val
@@ -173,7 +173,7 @@ def test_unseen_numbers_are_measured_without_smoothing():
     assert_close(task.measure(state.pipeline, 1)["val_loss"], plain.item(), rtol=1e-6, atol=0)
 
 
-# --- translating, and counting what is right
+# --- translating, and counting correct translations
 
 
 def test_texts_that_cannot_be_translated_are_rejected(untrained):
@@ -183,7 +183,7 @@ def test_texts_that_cannot_be_translated_are_rejected(untrained):
     assert untrained.translate([]) == []
 
 
-def test_the_trained_translator_translates_numbers_it_has_never_seen(monkeypatch):
+def test_the_trained_translator_translates_unseen_numbers(monkeypatch):
     monkeypatch.setenv("COURSE_CHECKPOINTS", KEPT)  # the course's own, trained once
     translator = load_or_train()
     assert isinstance(translator, Translator)

@@ -1,4 +1,4 @@
-"""A short list of phrases that this project avoids, because they read like a translation."""
+"""No file contains phrases that this project avoids because they read like a translation."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def texts() -> list[tuple[str, str]]:
 
 
 def read(path: Path) -> str:
-    """Read a file; of a notebook, the cells without their pictures."""
+    """Read a file or the cells of a notebook, without their pictures."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".ipynb":
         return text
@@ -42,14 +42,14 @@ def read(path: Path) -> str:
 
 
 def found(pattern: str, text: str) -> list[str]:
-    """Return each place where a text uses a phrase, with some words around it."""
+    """Return each occurrence of a phrase in a text, with some words around it."""
     lines = re.sub(r"\s+", " ", text)
     hits = re.finditer(pattern, lines)
     return [lines[max(0, hit.start() - 40) : hit.end() + 40] for hit in hits]
 
 
 @pytest.mark.parametrize("pattern", AVOIDED)
-def test_no_file_uses_a_phrase_of_the_list(pattern):
+def test_no_file_uses_a_phrase_on_the_list(pattern):
     places = {name: hits for name, text in texts() if (hits := found(pattern, text))}
     assert not places, f"write: {AVOIDED[pattern]}"
 
@@ -62,5 +62,5 @@ def test_no_file_uses_a_phrase_of_the_list(pattern):
         (list(AVOIDED)[-1], "Who reads knows. Who is it? Who asks and who answers?", 1),
     ],
 )
-def test_the_list_finds_the_phrase_and_leaves_its_relatives(pattern, text, count):
+def test_the_list_finds_a_phrase_and_ignores_similar_ones(pattern, text, count):
     assert len(found(pattern, text)) == count

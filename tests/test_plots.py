@@ -21,7 +21,7 @@ COLUMNS = ["acht", "und", "sieb", "zig", "."]  # S words
 
 @pytest.fixture(autouse=True)
 def style():
-    """Draw in the course's style, and leave neither figures nor settings behind."""
+    """Draw in the course's style, and then close all figures and restore the settings."""
     with plt.rc_context():
         use_course_style()
         yield
@@ -36,7 +36,7 @@ def shown(monkeypatch):
 
 
 def colours(ax) -> torch.Tensor:
-    """Read the colour of every cell of a heat map. Shape (T, S, 4)."""
+    """Read the color of every cell in a heat map. Shape (T, S, 4)."""
     (image,) = ax.images
     return torch.as_tensor(image.to_rgba(image.get_array()))
 
@@ -53,13 +53,13 @@ def test_a_heat_map_shows_its_values_queries_down_and_keys_across(generator):
     values = normal(generator, T, S).softmax(dim=-1)
     ax = heatmap(values / 100, ROWS, COLUMNS)
     assert ax.images[0].get_array().tolist() == (values / 100).tolist()
-    assert ax.images[0].get_clim() == (0, 1), "whatever the values are"
+    assert ax.images[0].get_clim() == (0, 1), "the limits do not depend on the values"
     assert words(ax.get_yticklabels()) == ROWS
     assert words(ax.get_xticklabels()) == COLUMNS
     assert ax.get_yticks().tolist() == list(range(T))
     assert ax.get_xticks().tolist() == list(range(S))
     bottom, top = ax.get_ylim()
-    assert top < bottom, "the first query stands on top"
+    assert top < bottom, "the first query is at the top"
 
 
 def test_signed_values_have_limits_symmetric_around_a_white_zero():
@@ -92,7 +92,7 @@ def test_numbers_are_in_their_cells_but_not_in_blocked_ones():
     assert not heatmap(weights, ["q"], ["a", "b", "c"], mask=mask).texts
 
 
-def test_a_map_of_small_weights_goes_from_light_to_dark_with_a_bar():
+def test_a_map_of_small_weights_ranges_from_light_to_dark_with_a_color_bar():
     ax = heatmap(torch.tensor([[0.0, 0.2, 0.4]]), ["q"], ["a", "b", "c"], largest=0.4)
     light = [float(color[:3].mean()) for color in colours(ax)[0]]
     assert light[0] > 0.95 and light == sorted(light, reverse=True) and light[-1] < 0.4
@@ -104,7 +104,7 @@ def test_numbers_can_be_read_on_their_cell(scale):
     ends = torch.tensor([[-1.0 if "limit" in scale else 0.0, 0.05, 0.71, 0.73, 0.95, 1.0]])
     ends = ends[:, [0, 1, 4, 5]] if "limit" in scale else ends
     ax = heatmap(ends, ["q"], [*"abcdef"][: ends.size(1)], numbers=True, **scale)
-    light = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)  # to the eye, in linear RGB
+    light = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)  # brightness, in linear RGB
     for cell, text in zip(colours(ax)[0, :, :3], ax.texts, strict=True):
         ink = torch.tensor(to_rgb(text.get_color()), dtype=torch.float64)
         dim, bright = sorted(float(colour.pow(2.2) @ light) for colour in (cell, ink))
@@ -121,7 +121,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_words_do_not_touch_and_fit_the_page(name):
+def test_words_do_not_overlap_and_fit_the_page(name):
     rows, columns = TABLES[name]
     ax = heatmap(torch.zeros(len(rows), len(columns)), rows, columns)
     ax.set(xlabel="key", ylabel="query")
@@ -152,7 +152,7 @@ def test_every_bar_has_its_height_and_name_and_equal_names_stay_separate():
     assert words(ax.get_xticklabels()) == ["ja", "ja"] and ax.get_ylabel() == "probability"
 
 
-# --- all of them
+# --- all plots
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_every_bar_has_its_height_and_name_and_equal_names_stay_separate():
     ],
     ids=["heatmap", "curves", "bars"],
 )
-def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figure(draw):
+def test_a_plot_accepts_gradients_and_draws_into_given_axes_or_its_own_figure(draw):
     _, (left, right) = plt.subplots(1, 2)
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     assert draw(x, ax=right) is right
     assert right.has_data() and not left.has_data()
-    assert len(plt.get_fignums()) == 1, "no figure besides the given one"
+    assert len(plt.get_fignums()) == 1, "no figure except the given one"
     assert draw(x).figure not in (left.figure, None)
     assert len(plt.get_fignums()) == 2 and x.tolist() == [1, 2]
 
@@ -206,9 +206,9 @@ def test_values_that_do_not_fit_are_named_and_leave_no_figure_open(draw, says):
 
 def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as_text(shown):
     (kept, _), (fig, _) = plt.subplots(), plt.subplots(figsize=(5, 2))
-    alt = "it's <b>bold</b> & “it”\"><script>"  # words are no HTML
+    alt = "it's <b>bold</b> & “it”\"><script>"  # text is not HTML
     show(fig, alt=alt)
-    assert plt.get_fignums() == [kept.number], "what is shown is closed, and nothing else"
+    assert plt.get_fignums() == [kept.number], "show closes its own figure and no other"
     ((data, how),) = shown
     image, tag = shown_image(data)
     assert tag["alt"] == data["text/plain"] == alt
@@ -240,7 +240,7 @@ def test_show_rejects_a_figure_without_words(shown):
 # --- the style
 
 
-def test_the_style_is_applied_and_matplotlib_understands_every_line_of_it(caplog):
+def test_the_style_is_applied_and_matplotlib_accepts_every_line_of_it(caplog):
     sheet = matplotlib.rc_params_from_file(plots.STYLE, use_default_template=False)
     assert not caplog.messages
     plt.rcdefaults()

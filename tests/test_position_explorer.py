@@ -1,4 +1,4 @@
-"""The position explorer gives the answers of chapter 03."""
+"""The position explorer agrees with the answers in chapter 03."""
 
 import learned_positions
 import pytest
@@ -10,7 +10,7 @@ from course_lib.positions import sinusoidal_encoding
 from course_lib.viz.position_explorer import PositionExplorer
 
 
-def test_base_ten_thousand_is_the_papers_and_another_base_rotates_at_another_speed():
+def test_base_ten_thousand_is_the_papers_and_other_bases_rotate_at_other_speeds():
     for positions, d_model in ((8, 4), (64, 128)):
         table = PositionExplorer(positions=positions, d_model=d_model).vectors()
         assert_close(table.float(), sinusoidal_encoding(positions, d_model))
@@ -18,12 +18,12 @@ def test_base_ten_thousand_is_the_papers_and_another_base_rotates_at_another_spe
     assert pair == pytest.approx([0.564642, 0.825336], abs=1e-6)  # sin and cos of 6 / √100
 
 
-def test_the_default_type_is_left_alone():
+def test_the_default_type_does_not_change():
     PositionExplorer(base=300).numbers()
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_learned_rows_distinguish_near_from_far_within_the_trained_length():
+def test_learned_positions_distinguish_near_from_far_within_the_trained_length():
     explorer = PositionExplorer(kind="learned", positions=learned_positions.MAX_LEN)
     table, trained = explorer.vectors(), learned_positions.TRAINED
     assert table.shape == (learned_positions.MAX_LEN, learned_positions.D_MODEL)
@@ -33,14 +33,14 @@ def test_learned_rows_distinguish_near_from_far_within_the_trained_length():
     assert table[trained:].abs().max() < 0.1 < table[:trained].std()
 
 
-def test_the_record_is_what_the_tool_trains():
+def test_the_record_agrees_with_the_experiment():
     state = torch.get_rng_state()
     record = PositionExplorer(kind="learned", positions=learned_positions.MAX_LEN).vectors()
     assert (learned_positions.train() - record).abs().mean() < 0.02
     assert torch.get_rng_state().equal(state)
 
 
-def test_the_question_of_chapter_03_has_the_answer_it_gives():
+def test_the_question_of_chapter_03_has_the_printed_answer():
     answer = answer_of_chapter(PositionExplorer)
 
     def similar(**state) -> int:

@@ -15,7 +15,7 @@ BOTH_KINDS = pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositio
 
 
 def table_of(module):
-    """Return the rows that a module adds."""
+    """Return the positions that a module adds."""
     return module.encoding if isinstance(module, PositionalEncoding) else module.weight
 
 
@@ -27,7 +27,7 @@ def test_encoding_agrees_with_the_formula_of_the_paper(d_model):
 
 @BOTH_KINDS
 @pytest.mark.parametrize("length", [1, T, MAX_LEN])
-def test_agrees_with_an_embedding_of_the_positions_counted_from_0(generator, kind, length):
+def test_learned_positions_agree_with_an_embedding_of_positions_from_0(generator, kind, length):
     ours, theirs = kind(WIDTH, MAX_LEN).double(), nn.Embedding(MAX_LEN, WIDTH).double()
     theirs.weight.data.copy_(table_of(ours))
     x = [normal(generator, B, length, WIDTH)]
@@ -37,11 +37,11 @@ def test_agrees_with_an_embedding_of_the_positions_counted_from_0(generator, kin
         assert mine["parameters"] == ours.state_dict() == {}  # fixed, and not saved
         assert ours.encoding.dtype == torch.float64  # it moves with the module
         del other["parameters"], mine["parameters"]
-    assert_equal(mine, other)  # so rows beyond the sentence learn nothing
+    assert_equal(mine, other)  # so positions after the sentence do not learn
 
 
-def test_learned_rows_are_saved_and_initialized_small():
+def test_learned_positions_are_saved_and_have_small_initial_values():
     module = LearnedPositionalEmbedding(64, 1000)
     assert module.state_dict().keys() == {"weight"}
-    # 64,000 draws know their spread to 0.3%
+    # the standard deviation of 64,000 draws is accurate to 0.3%
     assert module.weight.std().item() == pytest.approx(0.02, rel=0.03)

@@ -1,4 +1,4 @@
-"""Folders of published models are read by name, checked, and never run."""
+"""Folders of published models are read by name and checked, and their code never runs."""
 
 import json
 import reprlib
@@ -23,7 +23,7 @@ SINES_THEN_COSINES = torch.cat([WAVES[:, 0::2], WAVES[:, 1::2]], dim=1)
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
-    """Save one model of each kind; Llama's with an output that is its embedding."""
+    """Save one model of each kind; Llama's output layer is tied to its embedding."""
     root = tmp_path_factory.mktemp("originals")
     for kind in LOADERS:
         published(kind, root / kind, tie_word_embeddings=True)
@@ -32,7 +32,7 @@ def originals(tmp_path_factory):
 
 @pytest.fixture
 def copied(originals, tmp_path):
-    """Return what copies a model into a folder in which a test may change it."""
+    """Return a function that copies a model into a folder in which a test can change it."""
     return lambda kind: shutil.copytree(originals / kind, tmp_path / kind)
 
 
@@ -43,7 +43,7 @@ def copied(originals, tmp_path):
     ("kind", "changes"),
     [*((kind, {}) for kind in LOADERS), ("llama", dict(tie_word_embeddings=True))],
 )
-def test_weights_come_back_as_copies_under_their_names(tmp_path, kind, changes):
+def test_weights_are_loaded_as_copies_under_their_names(tmp_path, kind, changes):
     published(kind, tmp_path, **changes)
     model, tokenizer = LOADERS[kind].from_pretrained(tmp_path)
     assert tokenizer is None and not model.training
@@ -59,7 +59,7 @@ def test_weights_come_back_as_copies_under_their_names(tmp_path, kind, changes):
 
 
 def older(kind, weights):
-    """Return weights as older files have them: shorter names, copies, masks and tables."""
+    """Return weights in the form of older files, with shorter names, copies, masks and tables."""
     if kind == "gpt2":
         weights = {name.removeprefix("transformer."): value for name, value in weights.items()}
         weights["h.0.attn.bias"] = torch.ones(1, 1, MAX_LEN, MAX_LEN).tril()
@@ -75,7 +75,7 @@ def older(kind, weights):
 
 
 @pytest.mark.parametrize("kind", LOADERS)
-def test_older_files_are_read_too(copied, kind):
+def test_older_files_can_also_be_read(copied, kind):
     folder = copied(kind)
     expected, _ = LOADERS[kind].from_pretrained(folder)
     weights = load_file(folder / "model.safetensors")
@@ -88,7 +88,7 @@ def test_older_files_are_read_too(copied, kind):
     assert kind != "llama" or loaded.config.rope_base == 500.0
 
 
-# --- what is refused
+# --- errors
 
 SIZES = {
     "gpt2": ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd"),
@@ -129,7 +129,7 @@ UNCOVERED = {
     },
     "marian": {
         "model_type": ["bart"],
-        "scale_embedding": [False, ...],  # absent it means False
+        "scale_embedding": [False, ...],  # a missing field means False
         "share_encoder_decoder_embeddings": [False],
         "tie_word_embeddings": [False],
         "normalize_before": [True],
@@ -177,10 +177,10 @@ WITH_OTHER_WORDS = [
         *WITH_OTHER_WORDS,
     ],
 )
-def test_a_value_that_is_not_covered_is_named_with_its_field(copied, kind, field, value, message):
+def test_an_unsupported_value_is_named_with_its_field(copied, kind, field, value, message):
     folder = copied(kind)
     edit_config(folder, **{field: value})
-    (folder / "model.safetensors").unlink()  # no weight has to be read to find that out
+    (folder / "model.safetensors").unlink()  # found without reading any weight
     shown = f"has no field {field}" if value is ... else f"{field}={reprlib.repr(value)}"
     with pytest.raises(ValueError, match=says("config.json", message or shown)):
         LOADERS[kind].from_pretrained(folder)
@@ -199,7 +199,7 @@ def test_a_value_that_is_not_covered_is_named_with_its_field(copied, kind, field
         ),
     ],
 )
-def test_a_window_that_is_too_short_is_named_with_the_shortest_that_is_covered(
+def test_a_window_that_is_too_short_is_named_with_the_shortest_supported_one(
     copied, changes, words
 ):
     folder = copied("llama")
@@ -213,9 +213,9 @@ def test_a_window_that_is_too_short_is_named_with_the_shortest_that_is_covered(
 @pytest.mark.parametrize(
     ("saved", "tied"), [("AutoModel", True), ("AutoModel", False), ("without lm_head", False)]
 )
-def test_a_model_saved_without_its_output_layer_is_told_what_to_save(tmp_path, saved, tied):
+def test_the_error_for_a_missing_output_layer_says_what_to_save(tmp_path, saved, tied):
     theirs = published("llama", tmp_path, tie_word_embeddings=tied)
-    if saved == "AutoModel":  # it loads and saves only this part
+    if saved == "AutoModel":  # AutoModel loads and saves only this part
         theirs.model.save_pretrained(tmp_path)
     else:
         edit_weights(tmp_path, lambda weights: weights.pop("lm_head.weight"))
@@ -250,7 +250,7 @@ LARGEST = 3 * 2**18
         ("marian", dict(vocab_size=LARGEST, decoder_vocab_size=LARGEST, d_model=LARGEST)),
     ],
 )
-def test_a_configuration_of_more_than_fits_into_memory_is_compared_first(copied, kind, sizes):
+def test_a_configuration_that_exceeds_the_memory_is_checked_first(copied, kind, sizes):
     folder = copied(kind)
     edit_config(folder, **sizes)
     with pytest.raises(ValueError, match="this model needs|these weights do not fit"):
@@ -326,13 +326,13 @@ ONE, TWO = "model-1-of-2.safetensors", "model-2-of-2.safetensors"
 
 
 def write_shards(folder, index):
-    """Save the weights a = 1 and b = 2 in two files, beside an index."""
+    """Save the weights a = 1 and b = 2 in two files, next to an index."""
     save_file({"a": torch.full((2,), 1.0)}, folder / ONE)
     save_file({"b": torch.full((2,), 2.0)}, folder / TWO)
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def test_an_index_says_which_file_a_weight_is_read_from(tmp_path):
+def test_an_index_determines_the_file_from_which_a_weight_is_read(tmp_path):
     write_shards(tmp_path, {"weight_map": {"a": ONE, "b": TWO}})
     torch.save({"a": torch.zeros(2)}, tmp_path / "pytorch_model.bin")  # an older copy
     weights = read_weights(tmp_path)
@@ -365,7 +365,7 @@ def test_several_files_are_never_merged_by_guessing(tmp_path, single):
 
 @pytest.mark.parametrize("content", [b"version https://git-lfs.github.com/spec/v1", b"\x80\x04."])
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, content):
+def test_a_file_without_tensors_is_named_with_a_solution(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{name} cannot be read as tensors.*download the file"):
         read_weights(tmp_path)

@@ -1,4 +1,4 @@
-"""Probes raise no alarm on correct models, and each sees a mistake of its kind."""
+"""Probes raise no alarm on correct models, and each probe catches a mistake of its kind."""
 
 import re
 from functools import partial
@@ -25,7 +25,7 @@ SIZES = dict(d_model=32, num_heads=4, max_len=16, num_layers=2, vocab_size=VOCAB
 
 
 def translator(**other) -> nn.Module:
-    """Build a small Transformer whose padding is no 0."""
+    """Build a small Transformer whose padding id is not 0."""
     return build(None, ReversalConfig(), **other)
 
 
@@ -82,7 +82,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_no_alarm_on_a_right_model(name):
+def test_no_alarm_on_a_correct_model(name):
     make, options = RIGHT[name]
     torch.manual_seed(0)
     results = probes.probe(make(), **dict(vocab_size=VOCAB) | options)
@@ -91,13 +91,13 @@ def test_no_alarm_on_a_right_model(name):
 
 
 def seen_by(name: str, model, **options) -> bool:
-    """Say whether the probe of a name fails."""
+    """Return whether the probe with this name fails."""
     probed = probes.prepare_model(model, **dict(vocab_size=VOCAB, pad_id=PAD) | options)
     return not getattr(probes, name)(probed).passed
 
 
 def no_gradient(model):
-    """Set both matrices of a product to zero, so that neither of them ever learns."""
+    """Set both matrices in a product to zero, so that neither of them ever learns."""
     for layer in model.layers:
         for parameter in layer.parts.parameters():
             nn.init.zeros_(parameter)
@@ -121,13 +121,13 @@ def louder(model):
         ("parts_used_once", dict(initialize=one_attention)),
     ],
 )
-def test_a_mistake_that_resembles_a_right_style_is_seen(name, options):
+def test_a_mistake_that_resembles_a_correct_style_is_caught(name, options):
     assert seen_by(name, Decoder(**options), vocab_size=STYLED_VOCAB, pad_id=None)
     assert not seen_by(name, Decoder(), vocab_size=STYLED_VOCAB, pad_id=None)
 
 
 def write_with_cache(fault: str):
-    """Return greedy decoding with a cache, which has a fault."""
+    """Return greedy decoding with a faulty cache."""
     kept = transformers.DynamicCache()
 
     def generate(model, ids):
@@ -150,7 +150,7 @@ def write_with_cache(fault: str):
 @pytest.mark.parametrize(
     "fault", ["", "kept from the last call", "positions off by one", "rows exchanged"]
 )
-def test_a_fault_of_the_cache_shows_in_a_fresh_model(fault):
+def test_a_faulty_cache_is_caught_in_a_new_model(fault):
     generate = write_with_cache(fault)
     assert seen_by("free_running", published("gpt2"), pad_id=None, generate=generate) == bool(fault)
 
@@ -180,7 +180,7 @@ def test_a_fault_of_the_cache_shows_in_a_fresh_model(fault):
         ("free_running", "greedy_decode", "starts_with_padding"),
     ],
 )
-def test_a_probe_sees_a_known_mistake_of_its_kind(name, exercise, mistake):
+def test_a_probe_catches_a_known_mistake_of_its_kind(name, exercise, mistake):
     (wrong,) = (each for each in known_mistakes(exercise) if each.name == mistake)
     more = dict(loss=loss_of_step, generate=write, bos_id=BOS, dropout=0.1)
     order = dict(norm_first=name == "final_norm")
@@ -190,7 +190,7 @@ def test_a_probe_sees_a_known_mistake_of_its_kind(name, exercise, mistake):
 
 
 class Wrapped(nn.Module):
-    """Return what a correct model returns, changed by a function."""
+    """A wrapper that changes the output of a correct model by a function."""
 
     def __init__(self, change) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class Wrapped(nn.Module):
 
 
 def changed_in_place(wrapped, logits):
-    """Remember what was read before."""
+    """A model that remembers its earlier inputs."""
     wrapped.kept = wrapped.kept + 1
     return logits * wrapped.kept
 
@@ -221,8 +221,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_probe_sees_a_planted_change(name, monkeypatch):
-    monkeypatch.setattr(training_probes, "STEPS", 60)  # the right one needs 47
+def test_a_probe_catches_a_planted_change(name, monkeypatch):
+    monkeypatch.setattr(training_probes, "STEPS", 60)  # the correct model needs 47
     assert seen_by(name, Wrapped(CHANGES[name]))
 
 
@@ -296,12 +296,12 @@ def test_a_model_that_cannot_run_in_16_bit_raises_no_alarm():
     assert result.passed and "cannot run in bfloat16" in result.hint
 
 
-def test_a_result_shows_itself():
+def test_a_result_is_readable_when_printed():
     result = probes.ProbeResult("a < b", False, "look")
     assert str(result) == "✗ a < b: look" and "a &lt; b" in result._repr_html_()
 
 
-def test_the_page_shows_what_is_printed(capsys):
+def test_the_page_shows_the_printed_output(capsys):
     page = (Path(__file__).parents[1] / "docs" / "probes.md").read_text(encoding="utf-8")
     example = re.search(r"```python\n(.*?)```", page, re.S)[1]
     shown = re.search(r"```text\n(.*?)```", page, re.S)[1].splitlines()

@@ -1,4 +1,4 @@
-"""The README and the other pages are true: commands exist, and examples run."""
+"""The commands in the README and on other pages exist, and the examples run."""
 
 import contextlib
 import io
@@ -18,19 +18,19 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def blocks(language: str, text: str = README) -> str:
-    """Return all code blocks of a language, one after another."""
+    """Return all code blocks in a language, joined together."""
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S))
 
 
 def commands(text: str) -> list[list[str]]:
-    """Return the words of every command of ours that a page shows, in a block or in a line."""
+    """Return the words of every command of the course on a page, in a code block or in a line."""
     lines = [*blocks("sh", text).splitlines(), *re.findall(r"`([^`\n]+)`", text)]
     ours = [line for line in lines if re.match(r"(make|python|course|torchrun) ", line)]
     return [shlex.split(line, comments=True) for line in ours]
 
 
 def exists(words: list[str]) -> bool:
-    """Tell whether a command would start; the parser of ``course`` raises what is wrong."""
+    """Return whether a command would start; the parser of ``course`` raises an error if not."""
     program, *rest = words
     if program == "make":
         return re.search(rf"^{rest[0]}:", MAKEFILE, re.M) is not None
@@ -47,7 +47,7 @@ def test_every_command_exists(page):
 
 
 @every_page
-def test_nothing_is_left_to_fill_in(page):
+def test_no_page_contains_a_todo(page):
     assert "TODO:" not in page.read_text("utf-8"), "replace what begins with TODO"
 
 
@@ -61,7 +61,7 @@ def test_every_page_of_the_docs_is_linked_from_the_readme():
     }
 
 
-def test_the_table_lists_every_chapter_in_order_and_what_it_defines():
+def test_the_table_lists_every_chapter_in_order_with_its_definitions():
     rows = re.findall(r"^\| \d\d \| \[.+\]\((notebooks/.+)\) \| (.+) \| .+ \|$", README, re.M)
     chapters = sorted((ROOT / "notebooks").glob("*.ipynb"))
     assert [row[0] for row in rows] == [f"notebooks/{path.name}" for path in chapters]
@@ -77,7 +77,7 @@ def test_the_first_command_opens_the_workbook_with_and_without_make():
     assert without_make.split()[:2] == ["course", "learn"]
 
 
-def test_the_library_example_runs_and_prints_what_it_says():
+def test_the_library_example_runs_and_prints_the_stated_output():
     printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
         exec(blocks("python"), names)

@@ -1,4 +1,4 @@
-"""The numbers in README and docs are those of the records, and a wrong one is found."""
+"""The numbers in README and docs agree with the records, and a wrong number is found."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from course_lib.tasks.numbers import TranslatorConfig
 from notebooks import ROOT
 
 
-def test_every_page_says_what_the_records_say():
+def test_every_page_agrees_with_the_records():
     assert update_results.write(check=True) == [], "run: make results"
 
 
@@ -23,7 +23,7 @@ def test_every_result_is_shown_somewhere():
 def test_a_wrong_number_is_found_and_corrected(tmp_path):
     page = tmp_path / "page.md"
     right = update_results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
-    wrong = right.replace(" (", "9 (", 1)  # the first number of the table has a digit more
+    wrong = right.replace(" (", "9 (", 1)  # the first number in the table gets one more digit
     page.write_text(wrong, encoding="utf-8")
     assert update_results.write([page], check=True) == ["page.md"]
     assert page.read_text(encoding="utf-8") == wrong != right
@@ -36,7 +36,7 @@ def test_a_wrong_number_is_found_and_corrected(tmp_path):
     "page",
     ["<!-- results: training -->\n", "<!-- end -->", "<!-- results: speed -->\n<!-- end -->"],
 )
-def test_a_region_without_end_beginning_or_record_is_explained(page):
+def test_a_region_without_an_end_a_beginning_or_a_record_is_explained(page):
     with pytest.raises(ValueError, match="a region has no|no results called speed"):
         update_results.rewritten(page)
 
@@ -62,7 +62,7 @@ def test_a_mean_is_shown_only_if_every_seed_was_trained():
     ]
 
 
-def test_number_words_were_measured_as_the_page_says():
+def test_number_words_were_measured_as_described_on_the_page():
     entries = update_results.read_entries(update_results.NUMBERS)
     wanted = [(to, seed) for to in ("de", "fr", "zh") for seed in (0, 1, 2)]
     assert [(entry["to"], entry["seed"]) for entry in entries] == wanted
@@ -71,13 +71,13 @@ def test_number_words_were_measured_as_the_page_says():
 
 
 @pytest.mark.parametrize("name", paper_audit.TRAININGS)
-def test_the_papers_own_product_gives_what_table_2_prints(name):
+def test_the_papers_own_product_gives_the_numbers_in_table_2(name):
     *_, printed = paper_audit.TRAININGS[name]
     assert f"{paper_audit.training_cost(name)['GPU-seconds']:.1e}" == f"{printed:.1e}"
 
 
 def places_that_differ():
-    """Name the modules and their definitions whose docstrings mark a departure from the paper."""
+    """List the modules and definitions whose docstrings mark a departure from the paper."""
     for path in (ROOT / "course_lib").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         module = ".".join(path.relative_to(ROOT / "course_lib").with_suffix("").parts)
@@ -89,7 +89,7 @@ def places_that_differ():
                     yield f"{module}.{node.name}"
 
 
-def test_every_difference_from_the_paper_is_explained_and_what_shows_it_exists():
+def test_every_difference_from_the_paper_is_explained_and_its_evidence_exists():
     page = (ROOT / "docs" / "differences_from_paper.md").read_text(encoding="utf-8")
     assert [place for place in places_that_differ() if f"`{place}`" not in page] == []
     for file, test, cell in re.findall(r"`([\w/]+\.(?:py|ipynb))(?:::(\w+)|#(\w+))?`", page):

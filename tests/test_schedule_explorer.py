@@ -1,4 +1,4 @@
-"""The schedule explorer shows recorded runs and gives the answers of chapter 11."""
+"""The schedule explorer shows recorded runs, and agrees with the answers in chapter 11."""
 
 import re
 
@@ -21,12 +21,12 @@ def test_every_warm_up_has_three_runs_of_the_same_length_and_width():
 
 
 @pytest.mark.parametrize(("chosen", "nearest"), [(1, 1), (22, 10), (23, 50), (10_000, 4000)])
-def test_the_runs_shown_have_the_nearest_warm_up_by_its_ratio(chosen, nearest):
+def test_the_shown_runs_have_the_nearest_warm_up_by_ratio(chosen, nearest):
     numbers = ScheduleExplorer(warmup_steps=chosen).numbers()
     assert numbers["recorded"] == nearest and numbers["reached"] == LAST[nearest]
 
 
-def test_the_question_of_chapter_11_has_the_answer_it_gives():
+def test_the_question_of_chapter_11_has_the_printed_answer():
     answer = answer_of_chapter(ScheduleExplorer)
     said = re.findall(
         r"warm-up of ([\d,]+)(?:(?!warm-up of).)*?(\d\.\d+) to (\d\.\d+) nats", answer

@@ -1,4 +1,4 @@
-"""SmolLM2, a published model, agrees with the library on the course's classes."""
+"""SmolLM2, a published model, gives the library's results in the course's classes."""
 
 import argparse
 import inspect
@@ -21,12 +21,12 @@ PIECES = [*LETTERS, "<|im_end|>", "\n\n", "'s"]
 
 @pytest.fixture
 def smollm2(published):
-    """Return the file, or skip the test if it is missing."""
+    """Return the path of the file, or skip the test if the file is missing."""
     return published("smollm2-135m-instruct")
 
 
 def thousand_texts():
-    """Take 700 passages of Python's library, and draw 300 texts from letters of many scripts."""
+    """Return 700 passages from Python's library, and 300 random texts in many scripts."""
     modules = (argparse, inspect)
     lines = "\n".join(Path(module.__file__).read_text() for module in modules).split("\n")
     draw = random.Random(0)
@@ -34,7 +34,7 @@ def thousand_texts():
     return passages + ["".join(draw.choices(PIECES, k=draw.randint(1, 60))) for _ in range(300)]
 
 
-def test_a_thousand_texts_get_the_library_s_ids(smollm2):
+def test_a_thousand_texts_get_the_librarys_ids(smollm2):
     ours = library_reference.ours()[1]
     reader = transformers.AutoTokenizer.from_pretrained(smollm2.parent, gguf_file=smollm2.name)
     theirs = reader.backend_tokenizer
@@ -51,10 +51,10 @@ def test_a_thousand_texts_get_the_library_s_ids(smollm2):
 
 
 @pytest.mark.parametrize("prompt", [PROMPTS[0], PROMPTS[5]])
-def test_two_prompts_get_the_library_s_logits_and_tokens(smollm2, prompt):
+def test_two_prompts_get_the_librarys_logits_and_tokens(smollm2, prompt):
     found = compare(prompt, 16)
     assert found["same_tokens"] and found["difference"] < 1e-4
-    assert found["engine_difference"] < 2e-4  # one rounds as a row, the other as a matrix
+    assert found["engine_difference"] < 2e-4  # rounding differs between a row and a matrix
     model, tokenizer = library_reference.ours()
     ids = torch.tensor([tokenizer.encode(prompt).ids])
     for use_cache in (True, False):

@@ -24,9 +24,7 @@ def fill(folder, names=NAMES, content="name = {name!r}\n"):
     return folder
 
 
-def test_the_folder_comes_from_the_environment_unless_it_is_given(
-    shakespeare, monkeypatch, tmp_path
-):
+def test_the_folder_comes_from_the_environment_unless_given(shakespeare, monkeypatch, tmp_path):
     expected = read_shakespeare(shakespeare)
     monkeypatch.setenv("COURSE_DATA", str(shakespeare))
     assert read_shakespeare().train.equal(expected.train)
@@ -41,7 +39,7 @@ def library(tmp_path):
 
 @pytest.fixture
 def shakespeare(tmp_path, monkeypatch):
-    """Write a small file in place of Shakespeare's works; return the folder it is found in."""
+    """Write a small file in place of Shakespeare's works, and return its folder."""
     monkeypatch.delenv("COURSE_DATA", raising=False)
     folder = tmp_path / "data"
     (folder / "tinyshakespeare").mkdir(parents=True)
@@ -58,7 +56,7 @@ def names(files):
 
 
 @given(known=known_text, data=st.data())
-def test_every_text_of_known_characters_comes_back_whole(known, data):
+def test_every_text_of_known_characters_survives_the_round_trip(known, data):
     characters = Characters(known)
     whole = data.draw(st.text(alphabet=sorted(set(known)), max_size=50))
     ids = characters.encode(whole)
@@ -78,12 +76,12 @@ def test_ids_count_the_characters_once_in_their_order(known):
 
 
 @pytest.mark.parametrize(("unknown", "first"), [("c\tb", r"'\t'"), ("zy", "'y'")])
-def test_a_character_that_is_not_known_is_named(unknown, first):
+def test_an_unknown_character_is_named(unknown, first):
     with pytest.raises(ValueError, match=says(first, "3 characters")):
         Characters("abc").encode(unknown)
 
 
-# --- which file is on which side
+# --- the split of files
 
 
 def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
@@ -97,7 +95,7 @@ def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
 @pytest.mark.parametrize(
     "content", [b"x = '\xc3\xa9'\n", b"if x:\n\ty = 1\n", b"x = 1\r\n", b"\xff", b"\x7f"]
 )
-def test_other_files_than_plain_modules_of_the_folder_itself_are_left_out(library, content):
+def test_only_plain_modules_in_the_folder_itself_are_read(library, content):
     fill(library / "package", ["inner.py"])
     fill(library, ["notes.txt", "module.pyc", "python"])
     (library / NAMES[3]).write_bytes(content)  # on the side of train
@@ -123,11 +121,11 @@ def test_a_folder_with_too_few_modules_is_explained(tmp_path):
 # --- the text of the library
 
 
-def test_the_library_is_read_file_by_file_in_the_order_of_names(library):
+def test_the_library_is_read_file_by_file_in_alphabetical_order(library):
     for place, name in enumerate(NAMES):
         (library / name).write_text(f"# {place}\n~{name}~", encoding="utf-8")
     read = read_library(library)
-    assert read.characters.characters == "".join(sorted(PRINTABLE))  # whatever is in the files
+    assert read.characters.characters == "".join(sorted(PRINTABLE))  # whatever the files contain
     for side, files in zip((read.train, read.val), library_files(library), strict=True):
         assert side.dtype == torch.long and side.dim() == 1
         contents = [f"# {NAMES.index(name)}\n~{name}~" for name in names(files)]
@@ -147,7 +145,7 @@ def test_the_split_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
     assert read.characters.decode(torch.cat([read.train, read.val])) == whole
 
 
-def test_a_missing_file_is_named_with_the_way_out(shakespeare):
+def test_a_missing_file_is_named_with_a_solution(shakespeare):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     path.unlink()
     for _ in range(2):

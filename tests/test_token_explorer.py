@@ -1,4 +1,4 @@
-"""The token explorer ends with what the tokenizer of chapter 10 returns."""
+"""The last row of the token explorer agrees with the tokenizer of chapter 10."""
 
 import pytest
 

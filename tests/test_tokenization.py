@@ -18,7 +18,7 @@ MIXED = "zwölf Züge,  7 €\n[eos]!It's [eos] 345½ x²\t\n 七百四十五 [p
 
 
 def number_words(*languages):
-    """Write the training numbers below 1,000 in some languages."""
+    """Spell the training numbers below 1,000 in several languages."""
     return "\n".join(spell(n, language) for language in languages for n in NUMBERS)
 
 
@@ -53,7 +53,7 @@ def library_tokenizer(text, num_merges, pre_tokenize=True):
 
 @pytest.mark.parametrize("train", [train_bpe, train_bpe_indexed])
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_id_is_that_of_the_library(name, train):
+def test_every_id_agrees_with_the_library(name, train):
     text = TEXTS[name]()
     theirs = library_tokenizer(text, 300)
     ours = BPETokenizer(train(text, 300), SPECIAL)
@@ -74,7 +74,7 @@ def test_without_pre_tokenization_merges_cross_spaces_as_in_the_library(train):
     assert any(b" " in token[1:-1] for token in ours.tokens[256:336])
 
 
-def test_words_are_cut_where_the_library_cuts_them():
+def test_words_are_split_as_in_the_library():
     draw = random.Random(0)
     alphabet = "  \n\t'sdltvre7½²Ⅷ٣aZäß七ー_-!€🤗\u00a0\u2003\x1f\u0301"
     cut = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
@@ -84,7 +84,7 @@ def test_words_are_cut_where_the_library_cuts_them():
         assert ours == [text[start:end] for _, (start, end) in cut(text)], repr(text)
 
 
-def test_two_hundred_merges_of_number_words_take_under_two_seconds():
+def test_two_hundred_merges_of_number_words_take_less_than_two_seconds():
     text = number_words("en", *LANGUAGES)
     start = time.process_time()
     assert len(train_bpe(text, 200)) == 200
@@ -97,7 +97,7 @@ def test_training_stops_when_no_pair_is_left():
         assert train("abc abc", 9) == [(b"a", b"b"), (b"ab", b"c"), (b" ", b"abc")]
 
 
-def test_a_token_that_two_merges_make_has_one_id():
+def test_a_token_from_two_different_merges_has_one_id():
     tokenizer = BPETokenizer(
         [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc"), (b"c", b"c")]
     )
@@ -105,7 +105,7 @@ def test_a_token_that_two_merges_make_has_one_id():
     assert tokenizer.encode("abccc") == [258, 259] and tokenizer.decode([258]) == "abc"
 
 
-def test_the_tokens_in_the_solutions_of_the_chapter():
+def test_the_tokens_in_the_chapters_solutions_are_correct():
     tokenizer = BPETokenizer(train_bpe(number_words("en", *LANGUAGES), 200))
     friend = catalogued("apply_merges", "by_frequency").implementation
     for word, wrong, right in (

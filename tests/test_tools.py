@@ -56,7 +56,7 @@ def test_saved_outputs_contain_only_what_a_reader_needs(name):
     assert tidied(*map(copy.deepcopy, outputs)) == kept
 
 
-def test_the_source_of_a_guess_is_hidden_and_no_other():
+def test_only_the_source_of_a_guess_is_hidden():
     hidden = {"jupyter": {"source_hidden": True}, "tags": ["raises-exception", "hide-input"]}
     asked = new_code_cell('guess("Why?")', metadata={"tags": hidden["tags"][:1], "trusted": True})
     cells = [asked, new_code_cell("x = guess(1)", metadata=hidden)]
@@ -68,7 +68,7 @@ def test_the_source_of_a_guess_is_hidden_and_no_other():
 # --- how tests are run
 
 
-def test_all_parts_run_whatever_fails(monkeypatch, capsys):
+def test_all_parts_run_even_after_failures(monkeypatch, capsys):
     counts = {"one": (3, 0, 1), "two": (1, 2, 0), "three": (5, 0, 0), "beside": (2, 1, 0)}
     found = {name: (each, 0.4, f"told by {name}") for name, each in counts.items()}
     monkeypatch.setattr(run_tests, "run", lambda name, *_, **__: found[name])
@@ -79,7 +79,8 @@ def test_all_parts_run_whatever_fails(monkeypatch, capsys):
     assert run_tests.main(*parts) == 1
     printed = capsys.readouterr().out
     assert "one 0, two 0, three 0, beside 0, all 0" in printed and "told by beside" in printed
-    assert "look above at: two, beside" in printed and "11 passed, 3 failed, 1 skipped" in printed
+    assert "failed (see above): two, beside" in printed
+    assert "11 passed, 3 failed, 1 skipped" in printed
 
 
 def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
@@ -90,7 +91,7 @@ def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
     report.write_text('<a><testsuite tests="9" skipped="2" failures="1" errors="0"/></a>')
     assert run_tests.counted(report, code=1) == (6, 1, 2)
     report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
-    assert run_tests.counted(report, code=3) == (7, 1, 2), "a runner that broke"
+    assert run_tests.counted(report, code=3) == (7, 1, 2), "the runner itself failed"
 
 
 # --- which tests a change needs
@@ -98,7 +99,7 @@ def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
 
 @pytest.fixture
 def planted(monkeypatch, tmp_path):
-    """Plant a small course, which the selection reads in place of this one."""
+    """Replace this course with a small one, which the selection reads."""
     files = {
         "course_lib/masks.py": '__all__ = ["padding_mask", "causal_mask", "MaskConfig"]',
         "course_lib/exercises/bank/masks.py": 'Exercise("causal_mask", {"nothing": 1})',
@@ -123,16 +124,16 @@ MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
 @pytest.mark.parametrize(
     "file, rule, tests",
     [
-        ("course_lib/masks.py", "tests of its name", MASKS),
-        (CHAPTER, "tests of its name", MASKS),
+        ("course_lib/masks.py", "tests with its name", MASKS),
+        (CHAPTER, "tests with its name", MASKS),
         ("tests/browser/test_masks.py", "a test file", ["tests/browser/test_masks.py"]),
-        ("benchmarks/timing.py", "tests that name it", ["tests/test_trainer.py"]),
-        ("pyproject.toml", "tests that name it", ["tests/test_trainer.py"]),
-        ("course_lib/trainer/new_thing.py", "tests of its folder", ["tests/test_trainer.py"]),
-        ("README.md", "no rule, only what always runs", []),
+        ("benchmarks/timing.py", "tests that mention it", ["tests/test_trainer.py"]),
+        ("pyproject.toml", "tests that mention it", ["tests/test_trainer.py"]),
+        ("course_lib/trainer/new_thing.py", "tests for its folder", ["tests/test_trainer.py"]),
+        ("README.md", "no rule applies, so only the tests that always run", []),
     ],
 )
-def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, rule, tests):
+def test_the_rule_that_chose_a_files_tests_is_named(planted, file, rule, tests):
     assert quick_tests.tests_of(file) == (rule, tests)
 
 
@@ -144,7 +145,7 @@ def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, 
         ("course_lib/exercises/bank/masks.py", "causal_mask"),
     ],
 )
-def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file, exercises):
+def test_a_module_selects_its_tests_doctests_exercises_and_chapter(planted, file, exercises):
     parts, beside = quick_tests.select([file])
     doctests = [file] if file.startswith("course_lib") else []
     tests = parts["tests and doctests"]
@@ -155,7 +156,7 @@ def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file,
 
 @pytest.fixture
 def git(monkeypatch, tmp_path):
-    """Start a repository in a temporary folder, and return what runs a git command there."""
+    """Create a repository in a temporary folder, and return a function that runs git in it."""
 
     def run(*arguments):
         user = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -181,7 +182,7 @@ def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(git, tmp
 # --- what make sync does
 
 
-def test_a_file_is_new_until_it_was_synced_and_new_again_when_it_is_taken_back(git, tmp_path):
+def test_a_file_counts_as_changed_until_it_is_synced_and_again_when_it_is_reverted(git, tmp_path):
     chapter = tmp_path / "01_a.ipynb"
 
     def write(prose, code):
@@ -217,7 +218,7 @@ def test_a_file_is_new_until_it_was_synced_and_new_again_when_it_is_taken_back(g
         ("notebooks/06_masks.ipynb", [], ["06_masks"]),
     ],
 )
-def test_a_chapter_is_executed_if_something_changed_that_it_shows(file, executed, left):
+def test_a_chapter_is_executed_if_its_inputs_changed(file, executed, left):
     assert all(sync.reason(f"notebooks/{name}.ipynb", {file}) for name in executed)
     assert not any(sync.reason(f"notebooks/{name}.ipynb", {file}) for name in left)
 
@@ -229,20 +230,20 @@ def test_a_chapter_is_executed_if_something_changed_that_it_shows(file, executed
     ("name", "words"),
     [
         ("6_masks", "two digits"),
-        ("NN_Try", "lower case"),
+        ("NN_Try", "lowercase"),
         ("06_hiding", "06_masks.ipynb"),
-        ("NN_masks", "there is already course_lib/masks.py"),
-        ("NN_chapters", "there is already tests/test_chapters.py"),
+        ("NN_masks", "course_lib/masks.py already exists"),
+        ("NN_chapters", "tests/test_chapters.py already exists"),
         ("NN_new_idea", ""),
     ],
 )
-def test_a_bad_name_for_a_chapter_is_explained(name, words):
+def test_an_invalid_chapter_name_is_explained(name, words):
     following = int(notebooks.chapters()[-1].name[:2]) + 1
     problem = new_chapter.problem(name.replace("NN", str(following)))
     assert words in problem and bool(words) == bool(problem)
 
 
-def test_a_new_chapter_meets_the_norms_and_is_in_every_list(tmp_path):
+def test_a_new_chapter_follows_the_rules_and_is_in_every_list(tmp_path):
     for page in (*new_chapter.LISTS, *new_chapter.FILES):
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
     for page in (*new_chapter.LISTS, "pyproject.toml"):
@@ -250,18 +251,18 @@ def test_a_new_chapter_meets_the_norms_and_is_in_every_list(tmp_path):
     for name in ("26_unit_vectors", "10_small_steps"):
         new_chapter.write(name, tmp_path)
         path = tmp_path / "notebooks" / f"{name}.ipynb"
-        test_chapters.test_has_one_title_and_ends_with_exercises_a_recap_and_deep_dives(path)
-        test_chapters.test_cells_of_code_are_short_and_words_stand_between_them(path)
-        test_chapters.test_says_nothing_about_the_machine_it_ran_on(path)
-        test_chapters.test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path)
-        test_chapters.test_an_export_cell_holds_one_definition_and_nothing_else(path)
+        test_chapters.test_a_chapter_ends_with_exercises_recap_and_deep_dives(path)
+        test_chapters.test_code_cells_are_short_with_text_between_them(path)
+        test_chapters.test_a_chapter_says_nothing_about_the_machine_it_ran_on(path)
+        test_chapters.test_a_chapter_is_quiet_reproducible_strict_and_asserts_its_claims(path)
+        test_chapters.test_an_export_cell_contains_exactly_one_definition(path)
     for page, (entry, _) in new_chapter.LISTS.items():
         numbers = [found[1] for found in re.finditer(entry, (tmp_path / page).read_text(), re.M)]
         assert numbers == sorted(numbers) and {"10", "26"} <= set(numbers)
     assert [path.stem for path in notebooks.export(tmp_path)] == ["small_steps", "unit_vectors"]
 
 
-def test_files_are_rewritten_only_where_they_change_and_not_by_a_check(tmp_path):
+def test_files_are_rewritten_only_if_they_change_and_not_by_a_check(tmp_path):
     old, same = tmp_path / "old.md", tmp_path / "same.md"
     old.write_text("a", encoding="utf-8")
     same.write_text("b", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Settings, stopping, records and process groups, which all training runs share."""
+"""Settings, stopping, records and process groups work in the same way for all tasks."""
 
 import math
 import signal
@@ -39,7 +39,7 @@ def test_every_value_of_a_configuration_is_checked_and_named(config):
 
 
 @pytest.mark.parametrize("task", [Numbers, Multi30k, LanguageModel])
-def test_the_memory_of_a_model_is_estimated_from_below(task, monkeypatch):
+def test_the_memory_estimate_of_a_model_is_a_lower_bound(task, monkeypatch):
     config = task.pipeline_class.config_class()
     with torch.device("meta"):
         model = task.pipeline_class.model_class(config.of_model(96))
@@ -52,7 +52,7 @@ def test_the_memory_of_a_model_is_estimated_from_below(task, monkeypatch):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_asks_a_second_one_stops_and_then_all_is_as_before(number):
+def test_one_signal_requests_a_stop_a_second_one_stops_and_handlers_are_restored(number):
     before = [signal.getsignal(n) for n in SIGNALS]
     with pytest.raises(KeyboardInterrupt), graceful_shutdown() as stop:
         assert not stop()
@@ -67,7 +67,7 @@ def test_a_record_is_readable_and_contains_no_nan(tmp_path):
     for loss in (2.5, 1.5):
         add_entry(path, {"loss": loss, "text": "zwölf\n"}, itemgetter("loss"))
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert [lines[0], lines[-1], len(lines)] == ["[", "]", 4]  # a line for each: diffs are short
+    assert [lines[0], lines[-1], len(lines)] == ["[", "]", 4]  # one line per entry for short diffs
     assert "zwölf" in lines[1] and '"loss": 1.5' in lines[1]
     with pytest.raises(ValueError, match="JSON"):
         add_entry(path, {"loss": math.nan}, itemgetter("loss"))
@@ -75,11 +75,11 @@ def test_a_record_is_readable_and_contains_no_nan(tmp_path):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_several_processes_stop_after_two_signals_and_one_of_them_prints_it(
+def test_several_processes_stop_after_two_signals_and_one_prints_a_message(
     rank, monkeypatch, tmp_path, capsys
 ):
     def learn(*words, stop, **options):
-        for number in SIGNALS:  # as by a terminal and by torchrun
+        for number in SIGNALS:  # like a terminal and like torchrun
             signal.raise_signal(number)
         assert stop()
         return False
@@ -97,7 +97,7 @@ def test_several_processes_stop_after_two_signals_and_one_of_them_prints_it(
     assert ("\nstopped at step 3," in out) if rank == 0 else out == ""
 
 
-def test_several_processes_need_a_gpu_each(monkeypatch):
+def test_several_processes_need_one_gpu_each(monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

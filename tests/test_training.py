@@ -35,12 +35,12 @@ def logits(generator):
 
 @pytest.fixture
 def targets():
-    """Return targets (B, T): one sentence of four tokens, one of two and padding."""
+    """Return targets (B, T): a sentence of four tokens, and one of two tokens with padding."""
     return torch.tensor([[5, 0, 9, 1], [7, 1, PAD, PAD]])
 
 
 def smoothed_target(right, pad_id, smoothing):
-    """Write the distribution q down, entry by entry."""
+    """Compute the distribution q entry by entry."""
     entries = [v for v in range(V) if v != pad_id]
     q = torch.zeros(V, dtype=torch.float64)
     for v in entries:
@@ -50,7 +50,7 @@ def smoothed_target(right, pad_id, smoothing):
 
 
 def loss_by_loops(logits, targets, pad_id, smoothing):
-    """Measure -Σ q log p at one real token after another, and take the mean."""
+    """Compute the mean of -Σ q log p over the real tokens, one token at a time."""
     losses = []
     for position in product(*map(range, targets.shape)):
         right = targets[position].item()
@@ -67,7 +67,7 @@ def loss_by_loops(logits, targets, pad_id, smoothing):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, SMOOTHING, 1.0])
 @pytest.mark.parametrize("shape", [(), (T,), (B, T)])
-def test_without_padding_the_loss_is_torchs_own(generator, shape, smoothing):
+def test_without_padding_the_loss_agrees_with_torch(generator, shape, smoothing):
     logits = [normal(generator, *shape, V)]
     targets = torch.randint(V, shape, generator=generator)
     flat = targets.reshape(-1)
@@ -113,7 +113,7 @@ RATES = {
         9: 3 / 12,
         16: 3 / 16,  # (18 + 1 - 16) / 3 = 1: not yet
         17: 3 / (4 * 17**0.5) * 2 / 3,
-        18: 3 / (4 * 18**0.5) / 3,  # one more step, and it would be 0
+        18: 3 / (4 * 18**0.5) / 3,  # after one more step, it would be 0
     },
     partial(COSINE, steps=10): {1: 0.8 / 3, 2: 1.6 / 3, 3: 0.8},
 }
@@ -126,7 +126,7 @@ def test_the_schedules_agree_with_their_formulas_by_hand(schedule):
     assert rates == pytest.approx(RATES[schedule], rel=1e-12)
 
 
-def test_the_cosine_is_torchs_own_after_the_warm_up():
+def test_the_cosine_agrees_with_torch_after_the_warm_up():
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.8)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.1)
     for step in range(3, 11):  # from the peak to the last rate
@@ -159,12 +159,12 @@ def test_the_schedules_explain_impossible_steps(schedule):
 # --- Adam
 
 
-def test_adam_has_the_papers_numbers():
+def test_adam_has_the_papers_hyperparameters():
     assert ADAM == {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}  # §5.3
 
 
 @pytest.mark.parametrize("options", [{}, dict(betas=(0.7, 0.9), eps=1e-3)], ids=str)
-def test_adam_is_torchs_own_over_fifty_steps(generator, options):
+def test_adam_agrees_with_torch_over_fifty_steps(generator, options):
     weight = normal(generator, 2, 3)  # float64
     m, v, parameter = 0 * weight, 0 * weight, nn.Parameter(weight.clone())
     optimizer = torch.optim.Adam([parameter], **{**ADAM, "lr": 0.1, **options})
@@ -182,20 +182,20 @@ def test_adam_is_torchs_own_over_fifty_steps(generator, options):
 
 @pytest.fixture
 def batch():
-    """Return source (B, S) and target (B, T + 1), bos 1 to eos 2, the second shorter."""
+    """Return sources (B, S) and targets (B, T + 1) from bos 1 to eos 2, with one shorter row."""
     src = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 11, 12, PAD]])
     tgt = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 2, PAD, PAD]])
     return src, tgt
 
 
-def test_the_loss_of_a_batch_is_that_of_each_next_token(transformer, batch):
+def test_the_loss_of_a_batch_is_the_loss_of_its_next_tokens(transformer, batch):
     src, tgt = batch
     expected = loss_by_loops(transformer(src, tgt[:, :-1]), tgt[:, 1:], PAD, SMOOTHING)
     assert_equal(translation_loss(transformer, src, tgt, pad_id=PAD, smoothing=SMOOTHING), expected)
 
 
 def squares(layer, inputs):
-    """Yield one loss after the other; each weight's gradient depends on all weights."""
+    """Yield one loss after another; each weight's gradient depends on all weights."""
     for x in inputs:
         yield layer(x).square().sum()
 
@@ -216,15 +216,15 @@ def test_a_step_follows_the_gradient_of_the_sum_of_its_losses(generator, count, 
 
     losses = squares(layer, inputs)
     total = training_step(layer, optimizer, losses, 0.1, clip_norm=clip_norm)
-    assert_equal(total, expected.detach())  # of the weights before the step
+    assert_equal(total, expected.detach())  # with the weights before the step
     assert not total.requires_grad
     for new, old in zip(layer.parameters(), before.parameters(), strict=True):
         assert_equal(new.detach(), old.detach() - 0.1 * old.grad)
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.1]
 
 
-def test_several_losses_are_computed_one_after_the_other():
-    """The graph of one loss is gone before the next is computed."""
+def test_several_losses_are_computed_one_after_another():
+    """The graph of a loss is freed before the next loss is computed."""
     layer, seen = nn.Linear(3, 2), []
     layer.weight.register_hook(lambda _: seen.append("gradient"))
 

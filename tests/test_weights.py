@@ -25,7 +25,7 @@ CONTENT = b"seven weights"
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
-    """Install two small packages in the place of the real ones, whose code may not run."""
+    """Install two small packages in place of the real ones; their code must not run."""
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(tmp_path)
     digest = hashlib.sha256(CONTENT).hexdigest()
@@ -44,7 +44,7 @@ def packages(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_weights_are_found_in_the_packages_and_first_in_the_data_folder(packages):
+def test_weights_are_found_in_the_data_folder_first_and_then_in_the_packages(packages):
     installed = packages / MODELS[MODEL].file
     assert find_weights(MODEL) == installed and missing_weights() == []
     with ThreadPoolExecutor() as pool:
@@ -59,7 +59,7 @@ def test_weights_are_found_in_the_packages_and_first_in_the_data_folder(packages
     assert find_weights(FOLDER) == packages / "data" / FOLDER  # it is unpacked once
 
 
-def test_weights_are_named_by_a_path_or_by_a_known_name(packages, tmp_path):
+def test_weights_are_specified_by_a_path_or_a_known_name(packages, tmp_path):
     assert find_weights(tmp_path) == tmp_path
     with pytest.raises(ValueError, match=says("smolm2", "no folder or file", *MODELS)):
         find_weights("smolm2")
@@ -89,7 +89,7 @@ def test_missing_and_changed_weights_are_explained(packages):
 
 @pytest.fixture
 def chapter(tmp_path):
-    """Write a chapter of two cells, of which the second needs weights; its output is wrong."""
+    """Write a chapter of two cells; the second one needs weights and has a wrong output."""
     cells = [nbformat.v4.new_code_cell("n = 1"), nbformat.v4.new_code_cell("print(n)")]
     cells[1].metadata["tags"] = [notebooks.NEEDS_WEIGHTS]
     cells[1].outputs = [nbformat.v4.new_output("stream", text="2\n")]
@@ -100,7 +100,7 @@ def chapter(tmp_path):
 
 
 def strict_nbval(chapter: Path, *folders: Path) -> str:
-    """Compare a chapter with its outputs in a process that imports from folders first."""
+    """Compare a chapter with its outputs in a process that imports from these folders first."""
     words = ["-m", "pytest", "-rs", "--nbval", "--nbval-current-env", "-n", "0", chapter]
     paths = os.pathsep.join(map(str, [*folders, ROOT]))
     environment = os.environ | {"PYTHONPATH": paths}
@@ -110,7 +110,7 @@ def strict_nbval(chapter: Path, *folders: Path) -> str:
     return done.stdout
 
 
-def test_cells_that_need_weights_are_skipped_by_name_without_them(packages, chapter):
+def test_cells_that_need_weights_are_skipped_if_the_weights_are_missing(packages, chapter):
     for name in (MODEL, FOLDER):
         (packages / MODELS[name].file).unlink()
     said = strict_nbval(chapter, packages)
@@ -119,7 +119,7 @@ def test_cells_that_need_weights_are_skipped_by_name_without_them(packages, chap
         notebooks.run(chapter)
 
 
-def test_with_the_weights_such_cells_are_compared_and_saved(published, chapter):
+def test_cells_that_need_weights_are_compared_and_saved_if_the_weights_exist(published, chapter):
     for name in (MODEL, FOLDER):
         assert published(name).exists()
     said = strict_nbval(chapter)

@@ -1,4 +1,4 @@
-"""The wheel contains everything that the commands need, and they write nothing next to it."""
+"""The wheel contains all that the commands need, and they do not write files next to it."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ COMMANDS = (
 
 @pytest.fixture
 def install(tmp_path):
-    """Return a function that installs the course into an environment with this one's libraries."""
+    """Return a function that installs the course into an environment with the current libraries."""
     tree, environment = tmp_path / "tree", tmp_path / "environment"
     tree.mkdir()
     for name in (*SOURCES, *(path.name for path in ROOT.glob("LICENSE*"))):
@@ -46,17 +46,17 @@ def install(tmp_path):
 
 
 def assert_the_settings_are_in(environment):
-    """Compare JupyterLab's settings in an environment with those of the repository."""
+    """Assert that an environment contains the repository's settings for JupyterLab."""
     installed = (environment / INSTALLED_SETTINGS).read_text(encoding="utf-8")
     assert installed == (ROOT / LAB_SETTINGS).read_text(encoding="utf-8")
 
 
-def test_an_editable_install_brings_the_settings_of_jupyterlab(install):
+def test_an_editable_install_includes_the_settings_of_jupyterlab(install):
     environment, _ = install("--editable")
     assert_the_settings_are_in(environment)
 
 
-def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install, tmp_path):
+def test_every_command_works_from_the_wheel_and_writes_no_file_next_to_it(install, tmp_path):
     environment, package = install()
     assert_the_settings_are_in(environment)
     shutil.rmtree(tmp_path / "tree")
@@ -82,7 +82,7 @@ def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install
         assert run(*command.split())
     chapters = {path.name for path in tmp_path.glob("chapters/notebooks/*.ipynb")}
     assert chapters == {path.name for path in ROOT.glob("notebooks/*.ipynb")}
-    assert list(tmp_path.glob("data/**/*.safetensors")), "what was trained is the user's own"
+    assert list(tmp_path.glob("data/**/*.safetensors")), "the trained models belong to the user"
     code = "import sys, course_lib; print(course_lib.__file__, 'torch' in sys.modules)"
     where, torch = run("python", "-c", code).split()
     assert Path(where).parent == package and torch == "False"

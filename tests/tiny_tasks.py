@@ -1,4 +1,4 @@
-"""A tiny training run of each task, a small play and a small library, for tests of training."""
+"""A tiny training run of each task, a small play and a small library, for training tests."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ WRITER = TextGeneratorConfig(
     batch_size=3, steps=11, warmup_steps=3, peak_rate=1e-2, last_rate=1e-3, val_every=4,
     val_windows=7,
 )  # fmt: skip
-TASKS = {  # words, when it is measured, a rate beyond all reason, a size that no model has
+TASKS = {  # words, when it is measured, an unreasonable rate, an impossible size
     "numbers": SimpleNamespace(
         task_class=Numbers, config=NUMBERS, words=[], measured=[4, 8], wild=dict(rate_scale=1e30),
         impossible="num_heads=5", name="numbers-course-de-seed0", use=["translate", "one"],
@@ -40,17 +40,17 @@ TASKS = {  # words, when it is measured, a rate beyond all reason, a size that n
 
 
 def settings(config) -> list[str]:
-    """Turn a configuration into words of the command line."""
+    """Turn a configuration into command-line arguments."""
     return [word for name, value in vars(config).items() for word in ("--set", f"{name}={value}")]
 
 
 def without_clock(history: list[dict]) -> list[dict]:
-    """Remove from each line the values that differ between any two runs."""
+    """Remove the values that differ between any two runs from each line."""
     return [{k: v for k, v in line.items() if not k.endswith("minutes")} for line in history]
 
 
 def write_play(folder: Path) -> Path:
-    """Write 3,000 characters where Shakespeare is looked for; return the folder of data."""
+    """Write 3,000 characters in place of Shakespeare's works, and return the data folder."""
     lines = [f"{n} and {n * n % 97} went to sea,{' oh' * (n % 4)}\n" for n in range(120)]
     (folder / "tinyshakespeare").mkdir(parents=True)
     (folder / "tinyshakespeare" / "input.txt").write_text("".join(lines), encoding="utf-8")
@@ -58,7 +58,7 @@ def write_play(folder: Path) -> Path:
 
 
 def write_library(folder: Path) -> Path:
-    """Write fifty short modules, of which about one in ten belongs to val."""
+    """Write fifty short modules, about one in ten of which belongs to val."""
     folder.mkdir()
     for n in range(50):
         source = f'"""Module {n}."""\n\n\ndef add_{n}(a, b):\n    return a + b * {n}\n'

@@ -1,7 +1,7 @@
-"""Start JupyterLab and a browser, and do in a notebook what a reader does with the keyboard.
+"""Drive JupyterLab in a browser: open notebooks, run cells, and wait for their outputs.
 
-Nothing is read before its condition holds: Playwright's assertions wait for the page, and a message
-to the kernel is waited for until the kernel has finished with it.
+Nothing depends on timing, because Playwright's assertions wait for the page, and we wait until the
+kernel has finished with each message.
 """
 
 import json
@@ -19,14 +19,14 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-TIMEOUT = 120_000  # ms, for every wait: a slow machine is not a bug
-POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
+TIMEOUT = 120_000  # ms, for every wait, because a slow machine is not a bug
+POLLING = 50  # ms; by default, Playwright checks at every frame and slows the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
-CLOSED_EARLY = "Could not restore the debugger state"  # of a notebook that a test has closed
-# or two servers meet in the home folder, in databases and workspaces, and one is refused
+NO_BROWSER = "Chromium is not installed; on Debian, run: apt-get install chromium"
+CLOSED_EARLY = "Could not restore the debugger state"  # logged after a test closes a notebook
+# otherwise, two servers share the databases and workspaces of the home folder, and one fails
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-# tracks the messages that the kernel has not finished with: its "idle" names the one it ends
+# tracks the messages that the kernel has not finished with; its "idle" names the finished one
 OPEN = """async ([path, shared]) => {
     await jupyterapp.restored;
     jupyterapp.shell.collapseLeft();
@@ -60,7 +60,7 @@ UNSAVED = """() => {
 
 @contextmanager
 def chromium() -> Iterator[Browser | None]:
-    """Start the system's Chromium, and yield it; ``None`` where there is none."""
+    """Start the system's Chromium and yield it, or yield ``None`` if it is not installed."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         yield None
@@ -74,7 +74,7 @@ def chromium() -> Iterator[Browser | None]:
 
 @contextmanager
 def jupyter_lab(folder: Path, settings: Path) -> Iterator[str]:
-    """Start JupyterLab on a folder with the course's settings, and yield its address."""
+    """Start JupyterLab in a folder with the course's settings, and yield its address."""
     options = (
         "--no-browser --allow-root --ip=127.0.0.1 --port=0 --ServerApp.root_dir=. "
         "--IdentityProvider.token=test-token --expose-app-in-browser "
@@ -96,17 +96,17 @@ def jupyter_lab(folder: Path, settings: Path) -> Iterator[str]:
 
 
 def wait_for_address(server: subprocess.Popen, info: Path) -> str:
-    """Wait until JupyterLab has written the port that it listens on; return its address."""
+    """Wait until JupyterLab has written its port to ``info``, and return its address."""
     end = time.monotonic() + TIMEOUT / 1000
     while not (info.exists() and info.stat().st_size):
-        assert server.poll() is None, "JupyterLab ended before it answered"
-        assert time.monotonic() < end, "JupyterLab did not start"
+        assert server.poll() is None, "JupyterLab exited before it wrote its port"
+        assert time.monotonic() < end, "JupyterLab did not start in time"
         time.sleep(0.1)
     return f"http://127.0.0.1:{json.loads(info.read_text(encoding='utf-8'))['port']}"
 
 
 def write_notebook(path: Path, *sources: str) -> None:
-    """Write a notebook of code cells."""
+    """Write a notebook with a code cell for each source."""
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [new_code_cell(source) for source in sources]
     notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
@@ -114,17 +114,17 @@ def write_notebook(path: Path, *sources: str) -> None:
 
 
 def code_cells(path: Path) -> dict[int, str]:
-    """Return the sources of a notebook's code cells by their index among all cells."""
+    """Return the source of each code cell in a notebook, by its index among all cells."""
     cells = enumerate(nbformat.read(path, as_version=4).cells)
     return {index: cell.source for index, cell in cells if cell.cell_type == "code"}
 
 
 class Lab:
-    """Hold JupyterLab in a browser, with what a test does in the notebook that is open there.
+    """A JupyterLab page in a browser, with methods that work in the notebook in front.
 
-    It starts at an address from ``jupyter_lab``, with the notebook ``path``, which stays open.
-    ``errors`` contains the console's errors and uncaught exceptions, and ``hosts`` every computer
-    that the page has asked for something.
+    It opens the notebook ``path`` at an address from ``jupyter_lab``, and keeps it open.
+    ``errors`` lists the console's errors and uncaught exceptions, and ``hosts`` names every host
+    that the page has sent a request to.
     """
 
     def __init__(self, browser: Browser, address: str, path: str) -> None:
@@ -136,42 +136,42 @@ class Lab:
         for event in ("request", "websocket"):
             self.page.on(event, self._on_request)
         self.page.goto(f"{address}/lab/tree/{path}?token=test-token")
-        self.page.wait_for_function(IN_FRONT, arg=path)  # or it comes before the next one later
+        self.page.wait_for_function(IN_FRONT, arg=path)  # or it covers the next one later
         self.open(path)
 
     def _on_console(self, message) -> None:
-        """Keep what the console shows as an error."""
+        """Record a message that the console shows as an error."""
         if message.type == "error" and CLOSED_EARLY not in message.text:
             self.errors.append(f"{message.text} {message.location}")
 
     def _on_request(self, request) -> None:
-        """Keep the host of a request: ``http://host:port/…``, and ``blob:`` before it or not."""
+        """Record the host of a request to ``http://host:port/…`` or ``blob:http://host:port/…``."""
         self.hosts.add(request.url.split("/")[2].split(":")[0])
 
     def open(self, path: str, shared: bool = True) -> None:
-        """Open a notebook, and wait for its kernel: the first notebook's if shared, or a new one.
+        """Open a notebook with the first notebook's kernel or a new one, and wait for the kernel.
 
-        Starting a kernel and importing torch there takes longer than all else that a test does.
+        Starting a kernel and importing torch in it takes longer than everything else in a test.
         """
         self.page.evaluate(OPEN, [path, shared])
         self.page.wait_for_function(IN_FRONT, arg=path, polling=POLLING)
         self.page.wait_for_function(READY, polling=POLLING)
 
     def run_cell(self, index: int, source: str | None = None) -> None:
-        """Run a cell to its end, after typing a source into it if one is given."""
+        """Run a cell until it finishes; if a source is given, put it into the cell first."""
         assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
 
     def cell(self, index: int) -> Locator:
-        """Find a cell of the notebook in front by its index."""
+        """Find a cell by its index in the notebook in front."""
         notebook = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         return notebook.locator(f'.jp-Cell[data-windowed-list-index="{index}"]')
 
     def expect_output(self, index: int, text: str) -> None:
-        """Wait until a cell shows a text, scrolled into view."""
+        """Wait until the output of a cell contains a text, and scroll it into view."""
         output = self.cell(index).locator(".jp-OutputArea-output").filter(has_text=text).first
         expect(output).to_be_visible()
         output.scroll_into_view_if_needed()
 
     def is_unsaved(self) -> bool:
-        """Say whether the notebook in front is marked as changed since it was saved."""
+        """Return whether the notebook in front is marked as unsaved."""
         return self.page.evaluate(UNSAVED)

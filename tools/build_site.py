@@ -1,7 +1,7 @@
-"""Build the site from the committed, executed chapters and docs/: make site.
+"""Build the site from docs/ and the outputs that are saved in the chapters (make site).
 
-No chapter is executed and nothing is fetched. Sphinx reads .build/site, which is laid out as the
-repository is, with docs/_site, the glossary and a page for each module, and it writes site/.
+It does not execute or download anything. Sphinx builds site/ from .build/site, which has the
+layout of the repository, and also contains docs/_site, the glossary and a page for each module.
 """
 
 import html
@@ -43,7 +43,7 @@ or <a href="../downloads/worked/{0}" download>completed, with every answer</a>."
 
 
 def lay_out() -> None:
-    """Put everything that Sphinx reads into one folder, or say that a package is missing."""
+    """Copy everything that Sphinx reads into one folder; exit if an npm package is missing."""
     for folder in SHIPPED:
         if not folder.is_dir():
             sys.exit(f"{folder} is missing; run: npm ci")
@@ -79,7 +79,7 @@ def lay_out() -> None:
 
 
 def for_site(text: str) -> str:
-    """Return a chapter with drawings as files, pictures as HTML with alt text, live explorers."""
+    """Return a chapter for the site: drawings as files, pictures with alt text, live explorers."""
     notebook = json.loads(embed_pictures.as_files(text))
     for cell in notebook["cells"]:
         cell["source"] = with_links("".join(cell["source"])).splitlines(keepends=True)
@@ -90,9 +90,9 @@ def for_site(text: str) -> str:
 
 
 def with_links(source: str) -> str:
-    """Return a cell in which a drawing with links is a part of the page, so that they work.
+    """Return a cell with its linked drawings inlined into the page, so that their links work.
 
-    Its title and its description, which are parts of it, take the place of the alt text.
+    Each drawing contains a title and a description, which replace the alt text.
     """
     for picture in embed_pictures.AS_NAME.finditer(source):
         drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
@@ -104,24 +104,24 @@ def with_links(source: str) -> str:
 
 
 def as_html(data: dict[str, Any], metadata: dict[str, Any]) -> str:
-    """Return the HTML of an output with a picture, which is an explorer's still or any other."""
+    """Return the HTML of an output that contains a picture, such as an explorer's still."""
     page = image_tag("".join(data["image/png"]).strip(), **metadata["image/png"])
     explorer = metadata.get("explorer", {})
     if explorer.get("module") == HeadsExplorer.module:
-        explorer["state"] = HeadsExplorer().state()  # of the translator that the site has
+        explorer["state"] = HeadsExplorer().state()  # from the site's translator
     return explorer_element(**explorer, still=page) if explorer else page
 
 
 def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str:
-    """Return the element that explorers.js replaces by an explorer; until then, the still shows."""
+    """Return an element that shows a still until explorers.js replaces it with the explorer."""
     state_text = html.escape(json.dumps(state))
     return f'<div data-explorer="{module}" data-state="{state_text}">{still}</div>'
 
 
 def add_links(chapters: list[Path]) -> None:
-    """Add links to download a chapter below its title, and to report a mistake in its last line.
+    """Add download links below a chapter's title, and a link to report a mistake in its last line.
 
-    The address for reports is COURSE_REPOSITORY, if it is set.
+    Reports go to the repository that COURSE_REPOSITORY names, if it is set.
     """
     repository = course_repository()
     for path in chapters:
@@ -132,7 +132,7 @@ def add_links(chapters: list[Path]) -> None:
 
 
 def write_downloads() -> None:
-    """Write each chapter, worked and to fill in; both only need the installed course."""
+    """Write two copies of each chapter, completed and to fill in; both need only the course."""
     worked, learner = SITE / "downloads" / "worked", SITE / "downloads" / "to_fill_in"
     shutil.copytree(ROOT / "notebooks", worked, ignore=shutil.ignore_patterns(".*"))
     learner.mkdir()
@@ -144,9 +144,9 @@ def write_downloads() -> None:
 
 
 def write_modules() -> None:
-    """Write a page for each module of the package, and for each folder with all its modules."""
+    """Write a page for each top-level module, and for each subpackage with all its modules."""
     for module in iter_modules([ROOT / "course_lib"], "course_lib."):
-        folder = ROOT.joinpath(*module.name.split("."))  # of a package
+        folder = ROOT.joinpath(*module.name.split("."))  # if it is a package
         parts = [p.name for p in iter_modules([folder], f"{module.name}.") if not p.ispkg]
         lines = [module.name, "=" * len(module.name)]
         if parts:
@@ -157,9 +157,9 @@ def write_modules() -> None:
 
 
 def build() -> int:
-    """Build the site; return the exit code of Sphinx, for which every warning is an error."""
+    """Build the site, and return the exit code of Sphinx; every warning is an error."""
     lay_out()
-    written = ROOT / ".build" / "html"  # myst-nb puts a folder of its own beside it
+    written = ROOT / ".build" / "html"  # myst-nb creates a folder next to it
     shutil.rmtree(written, ignore_errors=True)
     options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", ROOT / ".build" / "doctrees"]
     code = subprocess.call([sys.executable, "-m", "sphinx", *options, SOURCE, written])

@@ -1,7 +1,7 @@
-"""Write how long each chapter takes into its box, chapter 00's table, the README and the home page.
+"""Update how long the chapters take in their boxes, chapter 00, the README and the home page.
 
-The box itself says how long it takes to read the chapter, and the exercises say how long they take.
-The fast track takes the part of that time that it has of the chapter's words, cells and pictures.
+The box states the reading time of a chapter, and each exercise states its own minutes. The fast
+track takes a fraction of the reading time, in proportion to its words, cells and pictures.
 """
 
 import re
@@ -16,23 +16,23 @@ BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exer
 ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
 TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all exercises, about )\d+")
 FAST_TOTAL = re.compile(r"(fast track(?:(?!\n\n).)*?takes?\s+about\s+)\d+(\s+hours)", re.DOTALL)
-FAST_TRACK = range(13)  # the chapters with sections of the fast track
-FAST = " (fast track)"  # ends the heading of such a section
+FAST_TRACK = range(13)  # the chapters that have fast-track sections
+FAST = " (fast track)"  # the end of a fast-track heading
 NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\][(\[][^)\]]*[)\]]|\[[\w.]+\]: data:\S+|<[^>]+>"
-WORDS_PER_MINUTE = 200  # and a minute for each cell of code and each picture
+WORDS_PER_MINUTE = 200  # plus a minute for each code cell and each picture
 Cells = list[nbformat.NotebookNode]
-# by the two digits of a chapter, minutes to read, with exercises, and for the fast track
+# by a chapter's two digits: minutes to read, with exercises, and for the fast track
 Times = dict[str, tuple[int, int, float]]
 
 
 def prose(cell: nbformat.NotebookNode) -> str:
-    """Remove everything but running text: code, formulas, tables, pictures and tags."""
+    """Return the running text of a cell, without code, formulas, tables, pictures and tags."""
     text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 
 
 def sections(cells: Cells) -> list[tuple[str, Cells]]:
-    """Cut a chapter at its ``##`` headings; the opening has no heading."""
+    """Split a chapter at its ``##`` headings; the opening has an empty heading."""
     found = [("", [])]
     for cell in cells:
         heading = re.search(r"^## (.+)", cell.source, re.M)
@@ -43,7 +43,7 @@ def sections(cells: Cells) -> list[tuple[str, Cells]]:
 
 
 def length(cells: Cells) -> float:
-    """Return the minutes for words, code and pictures, to compare parts of a chapter."""
+    """Estimate the minutes for words, code and pictures, to compare parts of a chapter."""
     told = [cell for cell in cells if cell.cell_type == "markdown"]
     words = sum(len(prose(cell).split()) for cell in told)
     pictures = sum(cell.source.count("![") for cell in told)
@@ -51,19 +51,19 @@ def length(cells: Cells) -> float:
 
 
 def fast_part(cells: Cells) -> float:
-    """Return how much of a chapter belongs to the fast track: its opening and marked sections."""
+    """Return the fraction of a chapter in the fast track: its opening and its marked sections."""
     fast = [each for heading, each in sections(cells) if not heading or heading.endswith(FAST)]
     return sum(map(length, fast)) / length(cells)
 
 
 def chapter_times() -> Times:
-    """Add up the minutes of every chapter; raise ValueError if a chapter's box lacks them."""
+    """Compute the minutes of every chapter; raise ValueError if a chapter's box lacks them."""
     times = {}
     for path in chapters():
         cells = nbformat.read(path, as_version=4).cells
         box = BOX.search("\n".join(cell.source for cell in cells[:3]))
         if box is None:
-            raise ValueError(f"{path.name}: no 'About 30 minutes to read, 40 with the exercises.'")
+            raise ValueError(f"{path.name}: add 'About 30 minutes to read, 40 with the exercises.'")
         number, minutes = int(path.name[:2]), int(box[2])
         exercises = sum(item.minutes for item in items() if item.chapter == number)
         fast = minutes * fast_part(cells) if number in FAST_TRACK else 0.0
@@ -72,7 +72,7 @@ def chapter_times() -> Times:
 
 
 def revised(text: str, number: str, times: Times) -> str:
-    """Return a text of a chapter, or of a page with chapter 00's number, with right times."""
+    """Correct the times in a text from a chapter, or from a page (with the number "00")."""
     hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
     text = TOTAL.sub("\\g<1>{}\\g<2>{}".format(*hours), text)
     text = FAST_TOTAL.sub(f"\\g<1>{hours[2]}\\g<2>", text)
@@ -82,11 +82,11 @@ def revised(text: str, number: str, times: Times) -> str:
 
 
 def write(check: bool = False) -> list[str]:
-    """Correct the boxes and the pages, unless this is a check; return the names of stale files."""
+    """Correct the boxes and pages, or only check them; return the names of the stale files."""
     times = chapter_times()
 
     def corrected(path: Path, text: str) -> str:
-        """Return a chapter or a page with right times."""
+        """Return the text of a chapter or a page with correct times."""
         if path.suffix == ".md":
             return revised(text, "00", times)
         notebook = nbformat.reads(text, as_version=4)

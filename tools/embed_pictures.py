@@ -1,8 +1,8 @@
-"""Embed the drawings in the chapters, so that a chapter that is opened alone shows its pictures.
+"""Embed the drawings in the chapters, so that a chapter shows its pictures wherever it is opened.
 
-A chapter names its pictures, as in ``![alt text][01_attention.svg]``, and the last lines of the
-cell define the names: ``[01_attention.svg]: data:image/png;base64,…``. We chose this form because
-Google Colab shows neither attachments nor SVG, and because JupyterLab shows no SVG attachments.
+A cell refers to a picture by name, as in ``![alt text][01_attention.svg]``, and its last lines
+define the names: ``[01_attention.svg]: data:image/png;base64,…``. We chose this form because Google
+Colab shows neither attachments nor SVG, and because JupyterLab does not show SVG attachments.
 """
 
 import base64
@@ -23,8 +23,8 @@ from playwright.sync_api import Page
 
 from notebooks import ROOT, chapters, rewrite
 
-SCALE = 1.25  # 800 pixels wide, which viewers show at this width
-COLORS = 96  # of a picture: those that a drawing names, and mixtures of them at the edges
+SCALE = 1.25  # so pictures are 800 pixels wide, and viewers show them at this width
+COLORS = 96  # in a picture: the colors that its drawing names, and mixtures of them at edges
 NAMED = re.compile(r"#[0-9A-Fa-f]{6}\b")
 AS_FILE = re.compile(r"(!\[[^\]]*\])\(\.\./figures/([\w.]+\.svg)\)")  # in a new cell
 AS_NAME = re.compile(r"!\[[^\]]*\]\[([\w.]+\.svg)\]")
@@ -32,12 +32,12 @@ DEFINITION = re.compile(r"\[([\w.]+\.svg)\]: data:image/png;base64,([\w+/=]*)")
 
 
 def as_files(text: str) -> str:
-    """Return a text in which the names of the pictures mean the files in ``../figures``."""
+    """Return a text in which the names of the pictures refer to the files in ``../figures``."""
     return DEFINITION.sub(r"[\1]: ../figures/\1", text)
 
 
 def checksum(name: str) -> str:
-    """Return a checksum of a drawing in ``figures``, and of how we make a picture of it."""
+    """Return a checksum of a drawing in ``figures`` and the settings that make a picture of it."""
     drawing = (ROOT / "figures" / name).read_bytes()
     return hashlib.sha256(drawing + f"{SCALE} {COLORS}".encode()).hexdigest()
 
@@ -48,9 +48,9 @@ def checksum_inside(data: str) -> str:
 
 
 def embedded(text: str, picture: Callable[[str], str]) -> str:
-    """Return the text of a cell in which every picture shows what its drawing shows now.
+    """Return the text of a cell, with every picture up to date with its drawing.
 
-    ``picture`` returns the drawing of a name as a PNG picture in base64.
+    ``picture`` takes the name of a drawing, and returns the drawing as a PNG in base64.
     """
     old, text = dict(DEFINITION.findall(text)), AS_FILE.sub(r"\1[\2]", text)
     names = dict.fromkeys(AS_NAME.findall(text))  # each once
@@ -61,9 +61,9 @@ def embedded(text: str, picture: Callable[[str], str]) -> str:
 
 
 def reduced(drawn: Image.Image, svg: str) -> Image.Image:
-    """Reduce a picture to few colors, and keep the colors that its drawing names.
+    """Reduce a picture to a few colors, and keep the colors that its drawing names.
 
-    Pillow alone gives rare colors that are similar, such as those of two letters, the same color.
+    Pillow alone would merge similar colors that are rare, such as the colors of two letters.
     """
     named = [ImageColor.getrgb(color) for color in dict.fromkeys(NAMED.findall(svg))]
     pixels = np.asarray(drawn)  # (height, width, 3)
@@ -80,7 +80,7 @@ def reduced(drawn: Image.Image, svg: str) -> Image.Image:
 
 
 def draw(page: Page, name: str) -> str:
-    """Draw a picture in the browser; return it as a PNG picture in base64."""
+    """Draw a picture in the browser, and return it as a PNG in base64."""
     svg = (ROOT / "figures" / name).read_text(encoding="utf-8")
     page.set_content(svg)
     drawn = Image.open(BytesIO(page.locator("svg").first.screenshot())).convert("RGB")
@@ -91,7 +91,7 @@ def draw(page: Page, name: str) -> str:
 
 
 def revised(text: str, picture: Callable[[str], str]) -> str:
-    """Return the whole text of a chapter with current pictures."""
+    """Return the text of a chapter with all its pictures up to date."""
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -100,12 +100,12 @@ def revised(text: str, picture: Callable[[str], str]) -> str:
 
 
 def write(check: bool = False) -> list[str]:
-    """Embed drawings that changed, unless this is a check; return the names of stale chapters."""
+    """Embed the changed drawings, or only check them; return the names of the stale chapters."""
     stale = rewrite(chapters(), lambda _, text: revised(text, lambda name: ""), check=True)
     if stale and not check:
         with chromium() as browser:
             if browser is None:
-                sys.exit(f"Chromium draws the embedded pictures; {NO_BROWSER}")
+                sys.exit(f"Chromium draws the embedded pictures. {NO_BROWSER}")
             picture = partial(draw, browser.new_page(device_scale_factor=SCALE))
             rewrite(chapters(), lambda _, text: revised(text, picture), check=False)
     return stale

@@ -1,6 +1,6 @@
-"""Open the explorers in a browser without a kernel, and take the still pictures of them.
+"""Open the explorers in a browser without a kernel, and take their still pictures.
 
-python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png from the first state.
+python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png in the initial state.
 """
 
 import argparse
@@ -31,14 +31,14 @@ PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</tit
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Send the files of the repository, and the modules where the site has them."""
+    """A handler that serves the repository, with the explorers' modules at the site's addresses."""
 
     def translate_path(self, path: str) -> str:
-        """Find a module of the explorers under the address that it has on the site."""
+        """Find the file of an explorer's module by the module's address on the site."""
         return super().translate_path(path.replace("/docs/_static/viz/", "/course_lib/viz/"))
 
     def log_message(self, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def served() -> Iterator[str]:
 def open_explorer(
     browser: Browser, address: str, explorer: Explorer, *, theme: str = "light", width: int = 1280
 ) -> Page:
-    """Open an explorer on a page of its own, as the site does, and wait until it is drawn."""
+    """Open an explorer alone on a page, in the same way as the site, and wait until it is drawn."""
     page = browser.new_page(viewport={"width": width, "height": 800}, device_scale_factor=SHARPNESS)
     element = explorer_element(explorer.module, explorer.state())
     body = PAGE.format(theme=theme, name=explorer.module, element=element)
@@ -66,7 +66,7 @@ def open_explorer(
 
 
 def take_still(page: Page) -> Image.Image:
-    """Take a picture of what an explorer draws, without its controls."""
+    """Take a picture of an explorer without its controls."""
     box = page.locator(".explorer .panes")
     return Image.open(io.BytesIO(box.screenshot())).convert("RGB").quantize(64)
 

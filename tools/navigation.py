@@ -11,11 +11,11 @@ from notebooks import ROOT, chapters, rewrite
 
 BOX = "You will build"
 LINE = re.compile(r"\n*^(← \[.+|\[.+\.ipynb\) →)$", re.MULTILINE)
-PICTURES = re.compile(r"\n+^(?=\[[\w.]+\.svg\]: )", re.MULTILINE)  # they end a cell
+PICTURES = re.compile(r"\n+^(?=\[[\w.]+\.svg\]: )", re.MULTILINE)  # at the end of a cell
 
 
 def links(paths: list[Path], place: int) -> str:
-    """Return one line with links from a chapter to the one before, the first, and the next."""
+    """Return a line of links from a chapter to the previous, the first and the next chapter."""
     before, after = paths[max(0, place - 1) : place], paths[place + 1 : place + 2]
     found = [f"← {link(path)}" for path in before]
     found += [f"[Contents]({paths[0].name})"] * (place > 0)
@@ -29,11 +29,11 @@ def link(path: Path) -> str:
 
 
 def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the links of all chapters, unless this is a check; return the names of stale ones."""
+    """Correct the links of all chapters, or only check them; return the names of the stale ones."""
     paths = chapters(root)
 
     def linked(path: Path, text: str) -> str:
-        """Return a chapter with its links."""
+        """Return the text of a chapter with its links."""
         notebook, line = nbformat.reads(text, as_version=4), links(paths, paths.index(path))
         box = next(cell for cell in notebook.cells if BOX in cell.source)
         words, *pictures = PICTURES.split(box.source, maxsplit=1)

@@ -19,7 +19,7 @@ FILES = {
     "course_lib/exercises/bank/<name>.py": "bank.txt",
     "notebooks/<nn>_<name>.ipynb": "chapter.md",
 }
-LISTS = {  # a file, a pattern of its entries with their number, and the template of a new entry
+LISTS = {  # a file, a pattern for its numbered entries, and the template of a new entry
     "README.md": (r"^\| (\d\d) \| \[.*\n", "readme_row.txt"),
     "notebooks/00_start_here.ipynb": (r'^ +"\| (\d\d) \|.*\| \d+ \| \d+ \|\\n",\n', "contents.txt"),
     "docs/teaching/chapters.md": (r"^## (\d\d) .*\n(?:(?!## ).*\n)*?(?=\n## |\Z)", "lesson.md"),
@@ -27,21 +27,21 @@ LISTS = {  # a file, a pattern of its entries with their number, and the templat
 
 
 def problem(name: str, root: Path = ROOT) -> str:
-    """Say what is wrong with the name of a chapter; return nothing if it is good."""
+    """Return what is wrong with the name of a new chapter, or nothing if it is valid."""
     if not re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?", name):
-        return f"{name!r} must be two digits and one or two words in lower case, such as 26_name"
+        return f"{name!r} must be two digits and one or two lowercase words, such as 26_name"
     taken = {path.name[:2]: path.name for path in chapters(root)}
     if name[:2] in taken:
         return f"the number {name[:2]} already belongs to {taken[name[:2]]}"
     places = f"course_lib/**/{name[3:]}.py course_lib/**/{name[3:]}/* tests/**/test_{name[3:]}.py"
     used = [path for place in places.split() for path in root.glob(place)]
     if used:
-        return f"choose another name, because there is already {used[0].relative_to(root)}"
+        return f"choose another name, because {used[0].relative_to(root)} already exists"
     return ""
 
 
 def notebook(text: str) -> str:
-    """Make a chapter of cells that are separated by lines of ``===`` or ``=== code``."""
+    """Make a chapter from a text in which each cell begins with ``===`` or ``=== code``."""
     chapter = v4.new_notebook()
     for code, source in re.findall(r"^===( code)?\n(.*?)(?=^===|\Z)", text, re.M | re.S):
         new_cell = v4.new_code_cell if code else v4.new_markdown_cell
@@ -51,17 +51,17 @@ def notebook(text: str) -> str:
 
 
 def write(name: str, root: Path = ROOT) -> list[str]:
-    """Write the files of a chapter, add it to the lists, and return the names of all files."""
+    """Write a chapter's files, add the chapter to the lists, and return the names of all files."""
     number, _, module = name.partition("_")
     title = module.replace("_", " ").capitalize()
     values = {"<nn>": number, "<number>": str(int(number)), "<name>": module, "<title>": title}
 
     def filled(text: str) -> str:
-        """Replace the names in angle brackets by what they mean in this chapter."""
+        """Replace the placeholders in angle brackets with the values for this chapter."""
         return re.sub("|".join(values), lambda name: values[name[0]], text)
 
     def from_template(source: str) -> str:
-        """Fill in a file of the template."""
+        """Return a file of the template with its placeholders filled in."""
         return filled((TEMPLATE / source).read_text(encoding="utf-8"))
 
     files = {}
@@ -85,6 +85,6 @@ if __name__ == "__main__":
         parser.error(wrong)
     before = [path.name for path in chapters() if path.name < name][-1]
     print("wrote:", *write(name), sep="\n")
-    print("Edit them, and replace everything that begins with TODO. The paragraph that begins with")
-    print(f"*This is the last chapter* moves here from the recap of {before}. In its place, ask a")
-    print("question after **Next:**, with a link to the new chapter. Then run: make sync")
+    print("Edit them, and replace everything that begins with TODO. Then move the paragraph that")
+    print(f"begins with *This is the last chapter* from the recap of {before} to the new chapter.")
+    print("In its place, write **Next:** and a question with a link to it. Then run: make sync")

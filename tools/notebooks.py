@@ -1,4 +1,4 @@
-"""Export and run the chapters; the notebooks are the source of the model's code."""
+"""Export the model's code from the chapters, and execute the chapters."""
 
 import argparse
 import re
@@ -24,19 +24,19 @@ CELL_TIMEOUT = 300  # seconds
 HIDE = "hide-input"  # the tag that folds a cell's source on the site
 NEEDS_WEIGHTS = "needs-weights"  # the tag of a cell that reads published weights
 WIDGET = "application/vnd.jupyter.widget-view+json"
-METADATA = {  # JupyterLab writes it, and marks a notebook with another version as changed
+METADATA = {  # as JupyterLab writes it; it marks a notebook with other metadata as changed
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": IPythonKernel.language_info,
 }
 
 
 def chapters(root: Path = ROOT) -> list[Path]:
-    """Find every chapter, in order."""
+    """Return the paths of all chapters, in order."""
     return sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 
 
 def module_name(chapter: Path) -> str | None:
-    """Read which module a chapter exports, if any."""
+    """Return the name of the module that a chapter exports, if any."""
     exported = re.search(r'^ +"#\| default_exp (\w+)', chapter.read_text(encoding="utf-8"), re.M)
     return exported[1] if exported else None
 
@@ -44,8 +44,8 @@ def module_name(chapter: Path) -> str | None:
 def export(root: Path = ROOT) -> list[Path]:
     """Write course_lib/NAME.py from the cells marked ``#| export``; return the modules written.
 
-    The marks that nbdev leaves between cells are taken out, imports over several lines become
-    relative, as nbdev makes the others, and ruff formats the module, so that it reads as one text.
+    We remove nbdev's marks between cells, make imports over several lines relative (nbdev only
+    changes imports on one line), and format the module with ruff.
     The folder ``root`` contains ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
     """
     written = []
@@ -64,9 +64,9 @@ def export(root: Path = ROOT) -> list[Path]:
 
 
 def rewrite(paths: list[Path], revised: Callable[[Path, str], str], check: bool) -> list[str]:
-    """Replace the text of files by what ``revised`` returns for each path and its text.
+    """Replace the text of each file with what ``revised`` returns for its path and text.
 
-    Returns the names of the files that change; a check writes nothing.
+    Returns the names of the files that change. A check writes nothing.
     """
     changed = []
     for path in paths:
@@ -80,7 +80,7 @@ def rewrite(paths: list[Path], revised: Callable[[Path, str], str], check: bool)
 
 
 def out_of_step() -> list[str]:
-    """Name the modules that differ from what their chapters export, or that no chapter exports."""
+    """List the modules that differ from what their chapters export, or that no chapter exports."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         shutil.copytree(ROOT / "notebooks", copy / "notebooks")
@@ -94,15 +94,15 @@ def out_of_step() -> list[str]:
 
 
 def run(chapter: Path) -> float:
-    """Execute a chapter from a fresh kernel, save it tidy, and return the seconds it took.
+    """Execute a chapter in a fresh kernel, tidy and save it, and return the seconds it took.
 
-    Ends the program with a sentence if a cell needs weights that are missing.
+    Exits with a message if a cell needs weights that are missing.
     """
     notebook = nbformat.read(chapter, as_version=4)
     if any(NEEDS_WEIGHTS in cell.metadata.get("tags", []) for cell in notebook.cells):
         if missing := missing_weights():
             names = " and ".join(missing)
-            sys.exit(f"{chapter.name} was not executed: it needs {names}; run: make weights")
+            sys.exit(f"{chapter.name} was not executed because it needs {names}; run: make weights")
     start = time.perf_counter()
     execute(notebook, cwd=str(chapter.parent), timeout=CELL_TIMEOUT, kernel_name="python3")
     seconds = time.perf_counter() - start
@@ -112,10 +112,10 @@ def run(chapter: Path) -> float:
 
 
 def tidy(notebook: nbformat.NotebookNode) -> None:
-    """Keep what a reader needs: sources, outputs, counts, tags, and which sources are hidden.
+    """Keep what a reader needs: sources, outputs, counts, tags, and whether a source is hidden.
 
-    A stored widget is dead without a kernel: of an explorer its still picture is kept, and progress
-    bars, which have none, are left out.
+    A saved widget does not work without a kernel, so we keep only the still picture of an explorer,
+    and leave out progress bars, which do not have one.
     """
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
@@ -134,10 +134,10 @@ def metadata_of(cell: nbformat.NotebookNode) -> dict:
 
 
 def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Keep pictures as PNG and text, and take away the live view of every widget.
+    """Keep pictures as PNG and text, and remove the live view of every widget.
 
-    GitHub and others prefer HTML to PNG, and remove the pictures in it. A widget without a still
-    picture, such as a progress bar, loses its whole output.
+    GitHub and other viewers prefer HTML to PNG, but remove the pictures in the HTML. A widget
+    without a still picture, such as a progress bar, loses its whole output.
     """
     for output in outputs:
         data = output.get("data", {})
@@ -145,14 +145,14 @@ def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookN
         if "image/png" in data:
             data.pop("text/html", None)
         elif is_widget:
-            data.clear()  # the plain text of a widget says nothing
+            data.clear()  # the plain text of a widget is useless
     return [output for output in outputs if output.get("data", True)]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["export", "run"])
-    parser.add_argument("chapters", nargs="*", type=Path, help="for run: which; all unless given")
+    parser.add_argument("chapters", nargs="*", type=Path, help="the chapters to run (default: all)")
     options = parser.parse_args()
     if options.command == "export":
         print(*[path.relative_to(ROOT) for path in export()], sep="\n")

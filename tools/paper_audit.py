@@ -1,4 +1,4 @@
-"""Estimate what table 2 of the paper states: the operations of its two training runs."""
+"""Estimates of the training costs in table 2 of the paper, in floating-point operations."""
 
 from dataclasses import replace
 
@@ -9,17 +9,17 @@ from course_lib.transformer import Transformer, TransformerConfig
 
 BASE = TransformerConfig(src_vocab_size=37_000, tgt_vocab_size=37_000)
 BIG = replace(BASE, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
-P100 = 9.5e12  # the paper's estimate of the sustained operations of one GPU in a second
-TRAININGS = {  # steps, hours, and the cost that table 2 prints
+P100 = 9.5e12  # sustained operations per second of one GPU, as the paper estimates them
+TRAININGS = {  # the model, its steps and hours, and the cost in table 2
     "base": (BASE, 100_000, 12, 3.3e18),
     "big": (BIG, 300_000, 3.5 * 24, 2.3e19),
 }
-TOKENS = 25_000  # of the source in a batch, and as many of the target (§5.1)
-LENGTH = 25  # tokens of every sentence, which only *counted* depends on
+TOKENS = 25_000  # source tokens in a batch, which has the same number of target tokens (§5.1)
+LENGTH = 25  # tokens in every sentence; only *counted* depends on this
 
 
 def training_cost(name: str) -> dict[str, float]:
-    """Estimate the operations of a whole training run, ``"base"`` or ``"big"``, in four ways."""
+    """Estimate the operations of the ``"base"`` or ``"big"`` training run in four ways."""
     config, steps, hours, _ = TRAININGS[name]
     with torch.device("meta"):
         total = sum(parameter.numel() for parameter in Transformer(config).parameters())

@@ -1,7 +1,7 @@
-"""Run what a change touches, chosen by names and never by imports; `make test` runs everything.
+"""Run only the tests of the changed files, chosen by file names (`make test` runs everything).
 
-A module is held by its tests, doctests, exercises and chapter; any other file by the tests of its
-name, or else by the tests that name it, or else by the tests of its folder.
+For every file, we run the tests with its name, or else those that mention it, or else those with
+the name of its folder. For a module, we also run its doctests, exercises and chapter.
 """
 
 import re
@@ -20,12 +20,12 @@ CHECKS = "tests/exercises/test_checks.py"
 
 
 def module_of(file: str) -> str:
-    """Return the module that a chapter exports; of any other file, its name without its ending."""
+    """Return the module that a chapter exports, or the name of another file without its suffix."""
     return MODULES.get(file) or Path(file).stem.lower()
 
 
 def tests_of(file: str) -> tuple[str, list[str]]:
-    """Return the first rule that chooses any test files for a file, and these test files."""
+    """Return the first rule that finds tests for a file, and the test files that it finds."""
     tests = {path.relative_to(ROOT): path.read_text() for path in ROOT.glob("tests/**/test_*.py")}
     if Path(file) in tests:
         return "a test file", [file]
@@ -33,26 +33,26 @@ def tests_of(file: str) -> tuple[str, list[str]]:
     naming = re.compile(rf"(import|from) [\w., ]*\b{stem}\b|[\"'/]{name}[\"']")
     folders = {f"test_{folder}" for folder in Path(file).parts[:-1]}
     rules = {
-        "tests of its name": lambda path: path.stem.startswith(f"test_{module_of(file)}"),
-        "tests that name it": lambda path: naming.search(tests[path]),
-        "tests of its folder": lambda path: path.stem in folders,
+        "tests with its name": lambda path: path.stem.startswith(f"test_{module_of(file)}"),
+        "tests that mention it": lambda path: naming.search(tests[path]),
+        "tests for its folder": lambda path: path.stem in folders,
     }
     for rule, holds in rules.items():
         chosen = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
         if chosen:
             return rule, sorted(chosen)
-    return "no rule, only what always runs", []
+    return "no rule applies, so only the tests that always run", []
 
 
 def source(file: str) -> str:
-    """Read a Python file of the package, which for a chapter is the module that it exports."""
+    """Return the source of a module of the package, or of the module that a chapter exports."""
     path = ROOT / (f"course_lib/{module_of(file)}.py" if file in MODULES else file)
     ours = file in MODULES or file.startswith("course_lib/")
     return path.read_text() if ours and path.suffix == ".py" and path.exists() else ""
 
 
 def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Say by which rule we choose what to run; return the parts, and those to run beside them."""
+    """Print the rule for each file; return the parts to run, and the ones to run in parallel."""
     targets, notebooks, tasks = {ALWAYS}, set(), set()
     for file in files:
         rule, tests = tests_of(file)

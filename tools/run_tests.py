@@ -1,4 +1,4 @@
-"""Run everything that CI runs, print the time of each part, and sum the counts of all runners."""
+"""Run everything that CI runs, print the time of each part, and count all tests."""
 
 import os
 import subprocess
@@ -13,14 +13,14 @@ from pathlib import Path
 from build_site import MATHJAX
 
 ROOT = Path(__file__).resolve().parent.parent
-Parts = dict[str, list[str]]  # a name, and the arguments of python
+Parts = dict[str, list[str]]  # the name of a part, and its arguments for python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
-TWO = ["-n", "2", "--dist", "worksteal"]  # an idle process takes tests from the other
-PARTS = {  # chapter 11 comes first: it trains the translator that tests and chapters load
+TWO = ["-n", "2", "--dist", "worksteal"]  # an idle process takes tests from the other one
+PARTS = {  # chapter 11 is first, because it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
         *NO_NBVAL,
@@ -33,22 +33,22 @@ PARTS = {  # chapter 11 comes first: it trains the translator that tests and cha
         *PYTEST,
         *NBVAL,
         *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
-        # the long ones first, or one of them runs alone in the end
+        # the long ones first, or one of them would run alone at the end
         *(chapter for chapter in reversed(CHAPTERS) if chapter != TRAINING),
     ],
 }
 SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
 STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
-BESIDE = [  # the first group loads what chapter 11 trains, and waits more than it computes
+BESIDE = [  # the first group loads what chapter 11 trains, and mostly waits
     {**SITE, "browser": [*NO_NBVAL, "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]
 Counts = tuple[int, int, int]  # how many tests passed, failed and were skipped
-Result = tuple[Counts, float, str]  # and the seconds of a part, and what it printed
+Result = tuple[Counts, float, str]  # the counts of a part, its seconds, and what it printed
 
 
 def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> Result:
-    """Run one part, and keep what it prints if it runs beside the others."""
+    """Run one part; if it runs in parallel with other parts, capture what it prints."""
     if not beside:
         print(f"== {name}", flush=True)
     start, report = time.perf_counter(), folder / f"{name}.xml"
@@ -63,28 +63,28 @@ def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> 
 
 
 def counted(report: Path, code: int) -> Counts:
-    """Read how many tests passed, failed and were skipped; without a report, ask the exit code."""
+    """Read the counts from a report; if there is no report, use the exit code instead."""
     if not report.exists():
         return int(code == 0), int(code != 0), 0
     suite = ET.parse(report).getroot().find("testsuite")
     ran, skipped = int(suite.get("tests")), int(suite.get("skipped"))
     failed = int(suite.get("failures")) + int(suite.get("errors"))
-    unsaid = int(code != 0 and failed == 0)  # a runner that broke without a failing test
+    unsaid = int(code != 0 and failed == 0)  # the runner failed, but none of its tests did
     return ran - skipped - failed, failed + unsaid, skipped
 
 
 def run_each(parts: Parts, folder: Path, beside: bool = False) -> dict[str, Result]:
-    """Run one part after the other."""
+    """Run several parts, one after another."""
     return {name: run(name, arguments, folder, beside) for name, arguments in parts.items()}
 
 
 def run_all(
     parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE
 ) -> tuple[dict[str, float], Counts, list[str]]:
-    """Run all parts, whatever fails on the way, and each group beside at the same time.
+    """Run all parts, even if some fail, and run each group in ``beside`` in parallel with them.
 
-    The first group starts after the first part, and the other groups start at once. Returns the
-    seconds of each part and of all, the sums of all counts, and the names of what failed.
+    The first group starts after the first part, and the other groups start immediately. Returns
+    the seconds of each part and in total, the total counts, and the names of the failed parts.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
@@ -95,7 +95,7 @@ def run_all(
         results |= run_each({name: parts[name] for name in later}, Path(folder))
         for group in running:
             for name, result in group.result().items():
-                print(f"== {name}, beside the others", result[2], sep="\n", flush=True)
+                print(f"== {name}, in parallel", result[2], sep="\n", flush=True)
                 results[name] = result
     times = {name: seconds for name, (_, seconds, _) in results.items()}
     times["all"] = time.perf_counter() - start
@@ -104,11 +104,11 @@ def run_all(
 
 
 def main(parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE) -> int:
-    """Run all parts, and say what came of it; return the exit code."""
+    """Run all parts, print a summary, and return the exit code."""
     times, (passed, failed, skipped), broken = run_all(parts, beside)
     print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
     if broken:
-        print("look above at:", ", ".join(broken))
+        print("failed (see above):", ", ".join(broken))
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return int(failed > 0)
 

@@ -1,8 +1,8 @@
-"""Write a deck of slides for each chapter of the built site, into site/slides/: make site.
+"""Write a slide deck for each chapter of the built site into site/slides/ (make site).
 
-A deck holds what a teacher shows: the question and the opening picture, then section by section the
-formulas, the figures and the guesses with their answers, and the recap. All of it is cut out of
-the chapter's page.
+A deck contains the chapter's question and opening picture, then the formulas, figures and guesses
+of each section with the answers to the guesses, and the recap. Everything is taken from the
+chapter's page.
 """
 
 import json
@@ -14,18 +14,18 @@ from urllib.parse import urljoin
 from lxml import html
 from lxml.html import HtmlElement
 
-# solutions, and the signs beside headings
+# solutions, and the link symbols next to headings
 LEFT_OUT = ".//details[not(ancestor::div[@class='guess'])] | .//a[@class='headerlink']"
 SHOWN = (
     ".//div[contains(@class, 'math') or @class='guess' or @class='drawing'] | .//img"
     " | .//p[contains(., 'Guess')][not(ancestor::div[@class='guess'])]"
 )
-SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # of a recap
+SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # in a recap
 DECK = Template(Path(__file__).with_name("slide_deck.html").read_text(encoding="utf-8"))
 
 
 def list_decks(page: Path, chapters: list[Path]) -> None:
-    """Add a link to the deck of each chapter to a page of the site."""
+    """Add a link to each chapter's deck to a page of the site."""
     with page.open("a", encoding="utf-8") as file:
         for path in chapters:
             first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0]
@@ -42,7 +42,7 @@ def write_decks(site: Path) -> None:
 
 
 def deck(chapter: HtmlElement, name: str) -> str:
-    """Return the deck of a chapter's page, whose links are changed; both files have this name."""
+    """Return a chapter's slide deck, which has the same file name; this changes ``chapter``."""
     for part in chapter.xpath(LEFT_OUT):
         part.drop_tree()
     chapter.rewrite_links(
@@ -65,7 +65,7 @@ def deck(chapter: HtmlElement, name: str) -> str:
 
 
 def turned(part: HtmlElement) -> list[str]:
-    """Return the texts of a part's slides: the answer to a guess has a slide behind the guess."""
+    """Return the HTML of a part's slides; the answer to a guess gets a slide after the guess."""
     answers = part.xpath("details")
     for answer in answers:
         answer.getparent().remove(answer)

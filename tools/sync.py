@@ -1,6 +1,6 @@
 """Bring modules, chapters, figures, records and pages up to date after a change.
 
-Only what a change affects is done. A second run has nothing to do.
+Only the steps that a change affects are run, so a second run does nothing.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from nbclient.exceptions import CellExecutionError
 
 from notebooks import ROOT, chapters, export, out_of_step, run
 
-STEPS = {  # scripts, and where a change makes each of them necessary
+STEPS = {  # scripts, and the paths whose changes make each of them necessary
     "tools/chapter_times.py": "course_lib notebooks README docs",
     "tools/navigation.py": "notebooks",
     "figures/src/draw_all.py": "figures course_lib notebooks benchmarks",
@@ -26,9 +26,9 @@ STEPS = {  # scripts, and where a change makes each of them necessary
 
 
 def needed(chapter: str) -> set[str]:
-    """Name the files of the package that a chapter imports, directly or through others.
+    """Return the files of the package that a chapter imports, directly or indirectly.
 
-    The checks import every model. This is not followed, because ``shown`` says what they show.
+    The imports of the checks, which import every model, are left out; ``shown`` covers the checks.
     """
     code = compile(code_of(on_disk(chapter)), chapter, "exec")
     exercises = "course_lib.exercises"
@@ -42,7 +42,7 @@ def needed(chapter: str) -> set[str]:
 
 
 def shown(chapter: str) -> set[str]:
-    """Name the records and the modules of the bank that the outputs of a chapter show."""
+    """Return the records and the exercise-bank modules that a chapter's outputs depend on."""
     # imported after the export, because the list of exercises is read once
     from course_lib.exercises.catalogue import tasks
     from course_lib.exercises.exercise_bank import exercise, exercises
@@ -60,20 +60,20 @@ def shown(chapter: str) -> set[str]:
 
 
 def reason(chapter: str, changed: set[str]) -> str:
-    """Say why a chapter has to be executed; return nothing if it need not be."""
+    """Return why a chapter has to be executed, or nothing if it does not."""
     if chapter + CODE in changed:
         return "its code changed"
     counts = re.findall(rb'^   "execution_count": (.+),$', on_disk(chapter), re.MULTILINE)
     if counts != [str(n + 1).encode() for n in range(len(counts))]:
-        return "it was not saved as executed from top to bottom"
+        return "its saved outputs are not from one run from top to bottom"
     used = changed & (needed(chapter) | shown(chapter)) if changed else set()
     return f"{min(used)} changed" if used else ""
 
 
 def main() -> None:
-    """Run every step that a change makes necessary, and say which are left out and why."""
+    """Run every step that a change makes necessary, and print which steps are skipped and why."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("--all", action="store_true", help="do everything, changed or not")
+    parser.add_argument("--all", action="store_true", help="run every step, even without a change")
     everything = parser.parse_args().all
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)
     if stale := out_of_step():
@@ -102,4 +102,4 @@ if __name__ == "__main__":
     try:
         main()
     except (CellExecutionError, subprocess.CalledProcessError) as error:
-        sys.exit(f"{error}\nCorrect this, and run make sync again.")
+        sys.exit(f"{error}\nFix this, and run make sync again.")

@@ -1,4 +1,4 @@
-"""Write the trained translator of chapter 11 for the browser: float16 weights and its tokens."""
+"""Save chapter 11's translator for the browser: its weights in float16 and its tokens."""
 
 import json
 from dataclasses import asdict
@@ -11,11 +11,11 @@ from course_lib.data import LIMIT, spell
 from course_lib.tasks.numbers import load_or_train
 
 TRANSLATOR = "translator.safetensors"  # on the site, next to the modules of the explorers
-TIED = ("src_embedding.weight", "output.weight")  # they are the target embedding
+TIED = ("src_embedding.weight", "output.weight")  # the same matrix as the target embedding
 
 
 def write_translator(path: Path) -> None:
-    """Write the translator that the chapters load; if there is none yet, it is trained first."""
+    """Save the translator that the chapters load, and train it first if it does not exist yet."""
     translator = load_or_train()
     weights = translator.model.state_dict()
     halves = {name: weight.half() for name, weight in weights.items() if name not in TIED}

@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
-sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # the tables of mistakes
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # for two imports below
 
 import chapter_times
 import difference_effects
@@ -32,11 +32,11 @@ NUMBERS = record_of("numbers_record")
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
-TRAINING = {  # in each table: the record's name of a row, and the page's
+TRAINING = {  # in each table: the name of a row in the record, and its label on the page
     "like for like": "the same dropout as `torch.nn`",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
     "loss in chunks": "plus the loss in chunks",
-    "bfloat16": "plus bfloat16 for the operations that a quick test finds faster that way",
+    "bfloat16": "plus mixed precision with bfloat16, if a quick test shows that it is faster",
     "dropout as the paper, compiled": "the second row, with `torch.compile`",
 }
 ATTENTION = {
@@ -59,19 +59,19 @@ GENERATE = {
     "sampling, top-k 50": "GPT-2 layout, sampling with top-k 50",
 }
 ROUNDED = {
-    "float32": "float32: nothing is rounded",
+    "float32": "float32, without rounding",
     "weights": "`torchao`, weights",
     "products": "`torchao`, weights and inputs",
     "output": "`torchao`, weights and inputs, output layer only",
     "dynamic": "`torch.ao.quantization.quantize_dynamic`, deprecated",
 }
 GPTS = {
-    "(4, 4, 128, 64)": "4 layers, 4 heads, 128 wide, windows of 64",
-    "(6, 6, 384, 256)": "6 layers, 6 heads, 384 wide, windows of 256",
+    "(4, 4, 128, 64)": "4 layers, 4 heads, width 128, windows of 64",
+    "(6, 6, 384, 256)": "6 layers, 6 heads, width 384, windows of 256",
 }
 GPT_RATIOS = {
-    "GPT, training step": "a training step against `torch.nn`",
-    "GPT, a token written": "generating a token: the KV cache against no cache",
+    "GPT, training step": "a training step, compared with `torch.nn`",
+    "GPT, a token written": "generating a token with the KV cache, compared with no cache",
 }
 LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
 TEXTS = {  # the text, and the standard deviation of the initial weights
@@ -79,14 +79,14 @@ TEXTS = {  # the text, and the standard deviation of the initial weights
     ("library", 0.05): "Python's standard library",
     ("shakespeare", 0.02): "Shakespeare, initial weights as in GPT-2",
 }
-ABLATIONS = {  # names that need more words
+ABLATIONS = {  # names that need a longer label
     "encoder and decoder": "encoder and decoder: the Transformer",
     "norm first": "pre-norm",
     "one projection": "one projection for query, key and value: chapter 19's GPT",
     "larger positions": "control: learned positions with the variance of the embeddings",
     "chapter 19's weights": "control: GELU, with chapter 19's initial weights",
 }
-TRANSLATORS = {  # epochs, dropout, and how many checkpoints are averaged
+TRANSLATORS = {  # epochs, dropout, and the number of averaged checkpoints
     (28, 0.3, 10): "28 epochs, dropout 0.3, average of the last 10 checkpoints",
     (10, 0.1, 1): "10 epochs, dropout 0.1",
 }
@@ -95,24 +95,24 @@ MUTANT_COLUMNS = ("mistake", "loss", "teacher-forced accuracy", "exact match", "
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table."""
+    """Format rows as a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
 
 def paragraph(text: str) -> str:
-    """Write a text in lines of a readable length."""
+    """Wrap a text into lines of a readable length."""
     return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def with_range(ratio: Mapping[str, float], digits: int = 2) -> str:
-    """Write a median and its range."""
+    """Format a median and its range."""
     median, low, high = (f"{ratio[name]:.{digits}f}" for name in ("median", "min", "max"))
     return f"{median} ({low} to {high})"
 
 
 def mean_and_range(values: Sequence[float]) -> str:
-    """Write a mean and, of several values, their range."""
+    """Format the mean of values, with their range if there are several."""
     mean = f"{fmean(values):.1f}"
     return mean if len(values) == 1 else f"{mean} ({min(values):.1f} to {max(values):.1f})"
 
@@ -121,12 +121,12 @@ def mean_and_range(values: Sequence[float]) -> str:
 
 
 def bench(part: str) -> Entry:
-    """Return what the bench recorded of a part."""
+    """Return the benchmark record of a part."""
     return next(entry for entry in read_entries(BENCH) if entry["part"] == part)
 
 
 def rows_by(part: str, key: str) -> dict[tuple, Entry]:
-    """Return the rows of a part of the bench by their name and one more key."""
+    """Return the rows in a part of the benchmark record, by their name and one more key."""
     return {(row["name"], row[key]): row for row in bench(part)["rows"] if key in row}
 
 
@@ -137,10 +137,10 @@ def bench_table(
     columns: Mapping,
     cell: Callable[[Entry], str] = lambda row: with_range(row["ratio"]),
 ) -> str:
-    """Write a table of a part of the bench; a cell without a record is –.
+    """Format a part of the benchmark record as a table; a dash marks a missing measurement.
 
-    ``names`` and ``columns`` say what the page calls what the record calls the rows and columns.
-    The columns differ in ``key``, and ``cell`` returns what the table says about a record's row.
+    ``names`` and ``columns`` map the record's rows and columns to their labels on the page. The
+    columns are values of ``key``, and ``cell`` formats a row of the record for one cell.
     """
     found = {at: cell(row) for at, row in rows_by(part, key).items() if at[0] in names}
     rows = (
@@ -150,7 +150,7 @@ def bench_table(
 
 
 def int8() -> str:
-    """Write what translators with weights of one byte come to."""
+    """Compare the quality, size and speed of translators with int8 weights in a table."""
     by_task = {entry["task"]: entry["rows"] for entry in read_entries(BENCH.with_name("int8.json"))}
     searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
     rows = []
@@ -164,13 +164,13 @@ def int8() -> str:
 
 
 def speed_and_memory(row: Entry) -> str:
-    """Say how fast attention is, and how much it saves for the backward pass."""
+    """Format the speed of attention and the memory that it keeps for the backward pass."""
     mib = row["kept_mib"]
     return f"{row['ratio']['median']:.2f}, {mib:.{int(mib < 10)}f} MiB"
 
 
 def training_notes() -> str:
-    """Say how much autograd saves, and how fast training on sentences of mixed length is."""
+    """Report how much autograd saves, and the training speed on sentences of mixed length."""
     kept = {at: row.get("kept_mib") for at, row in rows_by("training", "table").items()}
     saved = [
         " and ".join(f"{kept[name, at] / kept['torch.nn.Transformer', at]:.2f}" for at in SIZES)
@@ -178,20 +178,20 @@ def training_notes() -> str:
     ]
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
-        f"With the same dropout, our small and base models keep {saved[0]} times as many "
-        f"activations as torch's; with the paper's, {saved[1]} times. On sentences of mixed "
-        f"length, the small model trains on {with_range(mixed['ratio'], 1)} times as many real "
-        "tokens per second as `torch.nn.Transformer` in the usual loop over random padded batches."
+        f"Our small and base models keep {saved[0]} times as many activations as torch's with the "
+        f"same dropout, and {saved[1]} times as many with the paper's dropout. On sentences of "
+        f"mixed length, the small model trains on {with_range(mixed['ratio'], 1)} times as many "
+        "real tokens per second as `torch.nn.Transformer` on the usual random padded batches."
     )
 
 
 def waiting() -> str:
-    """Say how long the tests take."""
+    """Report how long the tests take."""
     seconds = {row["name"]: f"{row['seconds']:.0f}" for row in bench("tests")["rows"]}
     total = seconds.pop("all")
     parts = ", ".join(" ".join(part) for part in seconds.items())
     return paragraph(
-        f"On two cores, `make test` takes {total} seconds. Its parts take, in seconds: {parts}."
+        f"On two cores, `make test` takes {total} seconds. Seconds for each part: {parts}."
     )
 
 
@@ -199,9 +199,9 @@ def waiting() -> str:
 
 
 def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) -> str:
-    """Write a table of scores with a column for each seed, and a mean of rows with all seeds.
+    """Format scores as a table with a column for each seed, and a mean if a row has all seeds.
 
-    ``name`` returns what the page calls the model of an entry.
+    ``name`` returns the label of an entry's model on the page.
     """
     scores: dict[str, dict[int, float]] = {}
     for entry in entries:
@@ -216,20 +216,20 @@ def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) 
 
 
 def language_models() -> str:
-    """Write the validation loss of the GPT."""
+    """Format the validation losses of the GPT as a table."""
     key, texts = itemgetter("text", "init_std"), list(TEXTS)
     entries = sorted(read_record("language_model_record"), key=lambda e: texts.index(key(e)))
     return by_seed(entries, lambda entry: TEXTS[key(entry)], "val_loss")
 
 
 def translators(split: str, epochs: int, dropout: float, average: int) -> list[Entry]:
-    """Find the translators of captions that were trained in one way, one for each seed."""
+    """Find the records of the Multi30k translators with these settings, one for each seed."""
     wanted = dict(split=split, epochs=epochs, dropout=dropout, average=average)
     return [entry for entry in read_record("multi30k_record") if wanted.items() <= entry.items()]
 
 
 def multi30k() -> str:
-    """Write the scores on Multi30k."""
+    """Format the scores on Multi30k as a table."""
     head = ["German to English", "seeds", "BLEU, cased", "BLEU, lower-cased", "chrF"]
     head += ["BLEU on *val*, lower-cased", "minutes (wall clock, CPU)"]
     rows = []
@@ -247,12 +247,12 @@ def multi30k() -> str:
 
 
 def table_2() -> str:
-    """Estimate the cost of the paper's two training runs."""
+    """Format estimates of the cost of the paper's two training runs as a table."""
     costs = {name: paper_audit.training_cost(name) for name in paper_audit.TRAININGS}
     rows = [["the paper, as printed", *(f"{t[-1]:.1e}" for t in paper_audit.TRAININGS.values())]]
     rows += [[way, *(f"{cost[way]:.2e}" for cost in costs.values())] for way in costs["base"]]
     parts = (100 * cost["counted"] / cost["GPU-seconds"] for cost in costs.values())
-    rows.append(["counted, as a fraction of the GPU-seconds", *(f"{part:.0f}%" for part in parts)])
+    rows.append(["counted, as a percentage of GPU-seconds", *(f"{part:.0f}%" for part in parts)])
     return table(["operations", *costs], rows)
 
 
@@ -285,7 +285,7 @@ def citations(mistake: Mistake) -> int:
 
 
 def mistake_counts() -> str:
-    """Count what the exercise checks recognize."""
+    """Report how many functions and mistakes the exercise checks cover."""
     mistakes = every_mistake()
     cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(
@@ -296,7 +296,7 @@ def mistake_counts() -> str:
 
 
 def lessons() -> str:
-    """Say what each chapter takes and needs, from the box at its beginning."""
+    """List each chapter's minutes and prerequisites, from the box at its beginning."""
     times, rows = chapter_times.chapter_times(), []
     for path in chapters():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -309,7 +309,7 @@ def lessons() -> str:
 
 
 def common_mistakes(module: str) -> str:
-    """List a module's five mistakes that cite the most public issues; without exercises, none."""
+    """List the five mistakes in a module that cite the most public issues, if it has exercises."""
     mistakes = [mistake for mistake in every_mistake() if mistake.module == module]
     mistakes.sort(key=citations, reverse=True)
     lines = [
@@ -362,18 +362,18 @@ REGIONS: dict[str, Callable[[], str]] = {
 def rewritten(page: str) -> str:
     """Return a page with every region rewritten.
 
-    Raises ValueError if a region has no end, or a name that stands for nothing.
+    Raises ValueError if a region has no end or an unknown name.
     """
     names = [name for _, name, _ in REGION.findall(page)]
     if not len(names) == page.count("<!-- results:") == page.count("<!-- end -->"):
-        raise ValueError("a region has no <!-- end -->, or an <!-- end --> no region")
+        raise ValueError("a region has no <!-- end -->, or an <!-- end --> has no region")
     if unknown := [name for name in names if name not in REGIONS]:
         raise ValueError(f"there are no results called {', '.join(unknown)}")
     return REGION.sub(lambda region: region[1] + REGIONS[region[2]](), page)
 
 
 def write(pages: Sequence[Path] = PAGES, check: bool = False) -> list[str]:
-    """Rewrite the pages, unless this is a check; return the names of those that changed."""
+    """Rewrite the pages, or only check them; return the names of the stale ones."""
     return rewrite(pages, lambda _, page: rewritten(page), check)
 
 

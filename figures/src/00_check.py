@@ -1,4 +1,4 @@
-"""README: an exercise from the stub to the check mark, as an animation that runs by itself."""
+"""README: an exercise from the stub to the check mark, as an animation."""
 
 import textwrap
 
@@ -21,7 +21,7 @@ LEFT, WIDE, ROW = 20, 600, 20
 
 
 def attempts() -> list[tuple[str, Report]]:
-    """Return each version of the body with the report that the check gives."""
+    """Return each version of the body, with the report of its check."""
     hint = "Replace raise NotImplementedError with your own lines."
     found = [(STUB, Report("causal_mask", False, hint=hint, attempted=False))]
     for body in (UPPER, LOWER):
@@ -32,7 +32,7 @@ def attempts() -> list[tuple[str, Report]]:
 
 
 def appearing(percent: int, *parts: str) -> str:
-    """Show parts from some percent of a round on, and always to readers who want no motion."""
+    """Show parts after a percentage of a round, or always for readers who prefer reduced motion."""
     name = f"from-{percent}"
     frames = f"0%,{percent}%{{opacity:0}}{percent + 1}%,97%{{opacity:1}}100%{{opacity:0}}"
     motion = f"@media(prefers-reduced-motion:no-preference){{.{name}{{animation:{name} {SECONDS}s"
@@ -41,7 +41,7 @@ def appearing(percent: int, *parts: str) -> str:
 
 
 def written(y: float, body: str) -> list[str]:
-    """Write a cell with a definition; its right answer, an exercise of chapter 06, is hidden."""
+    """Draw a cell with a definition; the correct answer, an exercise of chapter 06, is hidden."""
     lines = [HEAD, *body.replace("tril", HIDDEN).split("\n")]
     look = f'<text font-family="{MONO}" xml:space="preserve" '
     rows = [text(LEFT + 10, y + ROW * n, line, size=13.4) for n, line in enumerate(lines)]
@@ -50,7 +50,7 @@ def written(y: float, body: str) -> list[str]:
 
 
 def reported(y: float, report: Report) -> list[str]:
-    """Write a report: its verdict in color, then the hint and the numbers, or the stages."""
+    """Draw a report: its verdict in color, and then the hint and the numbers, or the stages."""
     colour = COLOURS[report.title[0]]
     below = [report.ladder] if report.passed else [*textwrap.wrap(report.hint, 80), report.detail]
     rows = [text(LEFT + 22, y, report.title, bold=True, colour=colour)]
@@ -60,7 +60,7 @@ def reported(y: float, report: Report) -> list[str]:
 
 
 def draw() -> str:
-    """Draw the versions of one exercise below each other, each followed by its report."""
+    """Draw the versions of one exercise below each other, each with its report."""
     y, parts = 70, []
     for start, (body, report) in zip((0, 24, 60), attempts(), strict=True):
         cell = written(y, body)

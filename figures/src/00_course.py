@@ -1,4 +1,4 @@
-"""Chapter 00: the map of the course, and how many hours each way through it takes."""
+"""Chapter 00: the map of the course, and the hours that each way through it takes."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def title(chapter: Path) -> str:
 
 
 def rows() -> list[tuple[str, list[Path]]]:
-    """Put at most three chapters in a row; the first row of a step has its name."""
+    """Put at most three chapters in a row; the first row of a step contains the step's name."""
     found: list[tuple[str, list[Path]]] = []
     for chapter in CHAPTERS:
         step = STEPS.get(chapter.name[:2], "")
@@ -63,7 +63,7 @@ def hours() -> tuple[int, int, int]:
 
 
 def ways() -> str:
-    """Draw each way through the course as a bar that is as long as it takes."""
+    """Draw each way through the course as a bar whose length shows the hours."""
     times = hours()
     hour = LONGEST / times[-1]  # px
     looks = (
@@ -83,7 +83,7 @@ def ways() -> str:
 
 
 def entry(chapter: Path, x: float, y: float, lit: str | None) -> str:
-    """Draw a chapter as a box that leads to it; with a black edge if the fast track visits it."""
+    """Draw a chapter as a box that links to it, with a black edge if it is in the fast track."""
     number = chapter.name[:2]
     box = Box(x, y, WIDE - 12, HIGH)
     edge = Box(x, y, 6, HIGH)
@@ -97,10 +97,10 @@ def entry(chapter: Path, x: float, y: float, lit: str | None) -> str:
 
 
 def draw(lit: str | None = None) -> str:
-    """Draw the three ways, and every chapter with its number, in the order of reading.
+    """Draw the three ways, and every chapter with its number, in reading order.
 
     Args:
-        lit: The two digits of a chapter, which is then lit.
+        lit: The two digits of the chapter to highlight, if any.
     """
     parts = []
     for i, (step, chapters) in enumerate(rows()):

@@ -1,4 +1,4 @@
-"""Chapter 00: what the trained translator writes and where it looks; running it records both."""
+"""Chapter 00: what the trained translator writes and where it looks; running this records both."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ LEFT, TOP, WIDE, HIGH = 230, 130, 92, 38
 
 
 def record() -> None:
-    """Translate 345 with the trained translator, and write down its cross-attention.
+    """Translate 345 with the trained translator, and record its cross-attention.
 
     The map is the mean of the four heads of the last decoder layer.
     """
@@ -36,7 +36,7 @@ def record() -> None:
 
 
 def draw() -> str:
-    """Draw the recorded map: what is written down, what is read across."""
+    """Draw the recorded map, with the written words down and the read words across."""
     kept = json.loads(RECORD.read_text(encoding="utf-8"))
     rows = list(zip(kept["target"], kept["weights"], strict=True))
     written = "".join(kept["target"])

@@ -18,7 +18,7 @@ SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 19
 
 
 def ends() -> str:
-    """Draw what goes in below, and what comes out above."""
+    """Draw the inputs at the bottom and the output at the top."""
     return group(
         arrow([(RIGHT, LOGITS.y), (RIGHT, FRAME.y - 18)]),
         text(RIGHT - 14, FRAME.y - 10, "logits: which token is next?", anchor="end"),
@@ -30,7 +30,7 @@ def ends() -> str:
 
 
 def legend(x: float, y: float) -> str:
-    """Explain the signs of the map."""
+    """Explain the symbols of the map."""
     roles = (("Q", QUERY, "query: what a position asks for"),)
     roles += (("K", KEY, "key: what a position offers"),)
     roles += (("V", VALUE, "value: what a position passes on"),)
@@ -53,7 +53,7 @@ def draw(lit: str | None = None) -> str:
     """Draw every part of the model with the number of the chapter that builds it.
 
     Args:
-        lit: The two digits of a chapter, whose parts are then lit.
+        lit: The two digits of the chapter whose parts are highlighted, if any.
     """
     return page(
         TITLE,

@@ -22,18 +22,18 @@ def scores() -> list[float]:
 
 
 def softmax(values: list[float]) -> list[float]:
-    """Positive weights that sum to 1."""
+    """Return positive weights that sum to 1."""
     powers = [exp(value - max(values)) for value in values]
     return [power / sum(powers) for power in powers]
 
 
 def weighted_average(weights: list[float]) -> list[float]:
-    """The values, averaged with the weights."""
+    """Return the weighted average of the values."""
     return [sum(w * v[j] for w, v in zip(weights, VALUES, strict=True)) for j in range(2)]
 
 
 def flow(start: tuple, weight: float, out: Box, before: float) -> str:
-    """Draw a value's share of the output, as wide as its weight, below the shares before it."""
+    """Draw the flow of a value to the output, as wide as its weight, below the earlier flows."""
     x, y = start
     end = out.cy + FLOW * (before + weight / 2 - 0.5)
     half = max(FLOW * weight, 0.8) / 2
@@ -57,7 +57,7 @@ def row(i: int, score: float, weight: float) -> str:
 
 
 def headings() -> str:
-    """Name the columns, with the step that makes each from the one before."""
+    """Name the columns, and the step that computes each from the previous one."""
     y = FIRST - 46
     return group(
         text(KEY_X + CELL, y + 14, "key", anchor="middle", bold=True, colour=shade(KEY)),
@@ -70,7 +70,7 @@ def headings() -> str:
 
 
 def query() -> str:
-    """Draw the one query, which meets every key."""
+    """Draw the one query, which is compared with every key."""
     box = Box(KEY_X, 84, 2 * CELL, 32)
     return group(
         vector(box, ASKED, colour=QUERY),
@@ -81,7 +81,7 @@ def query() -> str:
 
 
 def draw() -> str:
-    """Draw one query that meets four keys, and the weighted average of their values."""
+    """Draw one query, four keys, and the weighted average of their values."""
     weights = softmax(scores())
     output = weighted_average(weights)
     out = Box(OUT_X, FIRST + 1.5 * STEP - 16, 2 * CELL, 32)

@@ -14,7 +14,7 @@ GAP, STEP = 28, 88  # px for a sign between two matrices, and for the softmax
 
 
 def weights() -> list[list[float]]:
-    """Softmax along each row of the scaled scores."""
+    """Return the softmax of each row of the scaled scores."""
     rows = []
     for q in Q:
         powers = [exp(sum(a * b for a, b in zip(q, k, strict=True)) / sqrt(len(q))) for k in K]
@@ -39,7 +39,7 @@ def matrix(x: float, rows: int, columns: int, name: str, shape: str, colour: str
 
 
 def first_row(x: float, columns: int) -> str:
-    """Draw a thick frame around the first row of a matrix with as many rows as queries."""
+    """Draw a thick frame around the first row of a matrix that has a row for each query."""
     row = Box(x, CENTRE - len(Q) * CELL / 2, columns * CELL, CELL)
     return rect(row, fill="none", stroke=INK, width=3, radius=0)
 

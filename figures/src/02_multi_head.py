@@ -1,4 +1,4 @@
-"""Chapter 02: several narrow attentions side by side."""
+"""Chapter 02: several narrow attention heads side by side."""
 
 from math import exp
 
@@ -21,17 +21,17 @@ OUT_Y, MIX_Y, JOIN_Y, HEAD_Y, CUT_Y, IN_Y = 80, 134, 186, 240, 374, 460
 
 
 def weights(wanted: tuple[int, ...]) -> list[list[float]]:
-    """Weights of a head that likes one place for each query: softmax of minus the distance."""
+    """Return the weights of a head that prefers one position per query: softmax(−distance)."""
     powers = [[exp(-1.4 * abs(key - place)) for key in range(TOKENS)] for place in wanted]
     return [[power / sum(row) for power in row] for row in powers]
 
 
-FORK = CUT_Y + 36  # where the input is shared out
+FORK = CUT_Y + 36  # where the input is distributed
 LOOKS = (weights((0, 1, 2, 3)), weights((0, 0, 1, 2)), weights((3, 3, 3, 3)))
 
 
 def head(x: float, name: str, look: list[list[float]]) -> str:
-    """Draw one head: its own narrow V, K and Q, its own weights, its own answer."""
+    """Draw one head with its own narrow V, K and Q, weights, and output."""
     box = Box(x - 82, HEAD_Y, 164, 88)
     cuts = zip((x - 50, x, x + 50), "VKQ", (VALUE, KEY, QUERY), strict=True)
     return group(
@@ -54,7 +54,7 @@ def head(x: float, name: str, look: list[list[float]]) -> str:
 
 
 def join(i: int, x: float) -> str:
-    """Draw the answer of a head on its way to its place beside the others."""
+    """Draw the path of a head's output to its place in the concatenated vector."""
     w = D_K * CELL
     place = Box(MIDDLE - w / 2 + (i - 1) * (w + 4), JOIN_Y, w, CELL)
     return group(

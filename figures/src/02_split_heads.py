@@ -11,12 +11,12 @@ TOP = 118
 
 
 def numbers() -> list[list[int]]:
-    """Two tokens whose numbers say where they come from: 13 is token 1, column 3."""
+    """Return two tokens whose numbers show their origin: 13 is token 1, column 3."""
     return [[10 * token + column for column in range(D_K * len(HEADS))] for token in range(L)]
 
 
 def cells(x: float, y: float, rows: list[list[int]], split: float = 0) -> str:
-    """Draw a table; each number keeps the colour of the head that owns its column."""
+    """Draw a table; each number keeps the color of the head to which its column belongs."""
     parts = []
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
@@ -27,7 +27,7 @@ def cells(x: float, y: float, rows: list[list[int]], split: float = 0) -> str:
 
 
 def by_head(exchange: bool) -> list[list[list[int]]]:
-    """The table of each head: with the exchange of axes, or by the order in memory alone."""
+    """Return the table of each head, with the axes swapped or only by the order in memory."""
     flat = [value for row in numbers() for value in row]
     if exchange:
         return [[row[D_K * h : D_K * (h + 1)] for row in numbers()] for h in range(len(HEADS))]
@@ -49,7 +49,7 @@ def heads(x: float, exchange: bool) -> str:
 
 
 def draw() -> str:
-    """Draw the way from (L, H·d_k) to (H, L, d_k), and the shortcut that mixes tokens."""
+    """Draw the steps from (L, H·d_k) to (H, L, d_k), and the shortcut that mixes tokens."""
     y = TOP + 76
     return page(
         TITLE,

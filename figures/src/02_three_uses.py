@@ -15,7 +15,7 @@ PITCH, PORT, TOP, BELOW = 206, 56, 116, 212
 
 
 def use(x: float, name: str, sources: tuple, looks: str) -> str:
-    """Draw one use: the layer, its three inputs, and what they are made from."""
+    """Draw one use: the layer, its three inputs, and where they come from."""
     layer = Box(x - 84, TOP, 168, 40)
     ports = {letter: x + (i - 1) * PORT for i, letter in enumerate("VKQ")}
     parts = [

@@ -1,4 +1,4 @@
-"""Chapter 03: slow and fast waves that tell positions apart."""
+"""Chapter 03: slow and fast waves that distinguish positions."""
 
 from math import cos, sin
 
@@ -20,7 +20,7 @@ CLOCK_X, SIN_X, COS_X = 428, 492, 552
 
 
 def rate(pair: int) -> float:
-    """Radians by which a pair of columns turns from one position to the next."""
+    """Return the angle in radians by which a pair of columns rotates from position to position."""
     return 10000 ** (-2 * pair / D_MODEL)
 
 
@@ -37,7 +37,7 @@ def strip(pair: int) -> str:
 
 
 def reading(pair: int) -> str:
-    """Draw what the chosen position reads off one wave: a clock's hand, its sine and cosine."""
+    """Draw the chosen position on one wave: a clock's hand, with its sine and cosine."""
     y, angle = TOP + PITCH * pair, rate(pair) * CHOSEN
     hand = (CLOCK_X + 24 * cos(angle), y - 24 * sin(angle))
     at = LEFT + PX * CHOSEN
@@ -59,7 +59,7 @@ def reading(pair: int) -> str:
 
 
 def encoding() -> list[float]:
-    """All numbers of the chosen position: sine and cosine of every pair of columns."""
+    """Return the sine and cosine of every pair of columns at the chosen position."""
     angles = [rate(pair) * CHOSEN for pair in range(D_MODEL // 2)]
     return [wave_of(angle) for angle in angles for wave_of in (sin, cos)]
 
@@ -82,7 +82,7 @@ def whole(y: float) -> str:
 
 
 def draw() -> str:
-    """Draw four waves, and the clocks and numbers of one position on them."""
+    """Draw four waves, with the clocks and numbers of one position."""
     at, end = LEFT + PX * CHOSEN, TOP + PITCH * (PAIRS - 1) + 34
     return page(
         TITLE,

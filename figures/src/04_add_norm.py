@@ -1,4 +1,4 @@
-"""Chapter 04: what a residual connection keeps, and what the norm does to the sum."""
+"""Chapter 04: what a residual connection preserves, and what the norm does to the sum."""
 
 from math import sqrt
 
@@ -18,24 +18,24 @@ OUT_Y, NORM_Y, SUM_Y, SUB_Y, IN_Y = 122, 202, 264, 348, 428
 
 
 def total() -> list[float]:
-    """The old vector plus the change."""
+    """Return the old vector plus the change."""
     return [a + b for a, b in zip(OLD, CHANGE, strict=True)]
 
 
 def mean_and_deviation(values: list[float]) -> tuple[float, float]:
-    """Mean and standard deviation over the features of one position."""
+    """Return the mean and standard deviation of the features at one position."""
     mean = sum(values) / len(values)
     return mean, sqrt(sum((value - mean) ** 2 for value in values) / len(values))
 
 
 def normed() -> list[float]:
-    """The sum, shifted to mean 0 and scaled to standard deviation 1."""
+    """Return the sum, shifted to mean 0 and scaled to standard deviation 1."""
     mean, deviation = mean_and_deviation(total())
     return [(value - mean) / deviation for value in total()]
 
 
 def bars(y: float, values: list[float], name: str) -> str:
-    """Draw the numbers of a vector as bars around zero, and say what their spread is."""
+    """Draw the numbers of a vector as bars around zero, and print their spread."""
     w = BARS_W / len(values)
     mean, deviation = (f"{number + 0.0:.1f}" for number in mean_and_deviation(values))
     boxes = (
@@ -52,7 +52,7 @@ def bars(y: float, values: list[float], name: str) -> str:
 
 
 def flow() -> str:
-    """Draw the way of a vector through a sub-layer, around it, and through Add & Norm."""
+    """Draw the path of a vector through a sub-layer, around it, and through Add & Norm."""
     strip = Box(56, NORM_Y - 48, 216, SUM_Y - NORM_Y + 68)
     norm, sub = Box(CENTRE - 66, NORM_Y - 15, 132, 30), Box(CENTRE - 66, SUB_Y - 19, 132, 38)
     fork = IN_Y - 36
@@ -75,12 +75,12 @@ def flow() -> str:
 
 
 def guide(y: float, x: float) -> str:
-    """Draw the thin line that leads from a place on the way to its numbers."""
+    """Draw the thin line that leads from a point on the path to the numbers there."""
     return path([(x, y), (NAME_X - 6, y)], colour=SOFT, dash="2 4", width=1.2)
 
 
 def draw() -> str:
-    """Draw the numbers of one vector before, around and after Add & Norm."""
+    """Draw the numbers of one vector before, inside and after Add & Norm."""
     mean, deviation = mean_and_deviation(total())
     return page(
         TITLE,

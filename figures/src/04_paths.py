@@ -11,18 +11,18 @@ TITLE = (
     "sub-layers give eight paths; the gradient is their sum"
 )
 PLACES = (120, 200, 280)  # px: the middle of each sub-layer
-FIRST, PITCH = 118, 34  # px: the first row, and from row to row
+FIRST, PITCH = 118, 34  # px: the first row, and the distance between rows
 SLOPES = {0.1: 520, -0.5: 612}  # the slope of every sub-layer, and its column in px
 MINUS = "−"
 
 
 def signed(value: float) -> str:
-    """Write a number with a minus sign that is as wide as a plus sign."""
+    """Format a number with a minus sign that is as wide as a plus sign."""
     return f"{value:g}".replace("-", MINUS)
 
 
 def row(y: float, passed: tuple[int, ...]) -> str:
-    """Draw one path: a box for each sub-layer that it passes, and its slope on the right."""
+    """Draw one path: a box for each sub-layer on it, and its slope on the right."""
     boxes = [Box(PLACES[i] - 24, y - 12, 48, 24) for i in passed]
     subscripts = "₁₂₃"
     names = [f"f{subscripts[i]}" for i in passed]

@@ -1,4 +1,4 @@
-"""Chapter 04: the residual stream, unbroken in pre-norm, rescaled on the way in post-norm."""
+"""Chapter 04: the residual stream, which post-norm rescales and pre-norm does not."""
 
 from colours import INK, PAPER
 from drawing import Box, arrow, centred, group, page, rect, text

@@ -25,12 +25,12 @@ OUT_Y, RELU_Y, UP_Y, IN_Y = 92, 192, 292, 392
 
 
 def times(row: list[float], matrix: list[list[float]]) -> list[float]:
-    """A row times a matrix."""
+    """Multiply a row by a matrix."""
     return [sum(a * b for a, b in zip(row, col, strict=True)) for col in zip(*matrix, strict=True)]
 
 
 def numbers(y: float, values: list[float]) -> str:
-    """Draw a vector in the middle of the wide network, signed values coloured."""
+    """Draw a vector in the middle of the wide network, with signed values in color."""
     x = WIDE.cx - CELL * len(values) / 2
     return group(
         *(
@@ -45,14 +45,14 @@ def numbers(y: float, values: list[float]) -> str:
 
 
 def stages() -> tuple[list[float], list[float], list[float]]:
-    """The numbers lifted to d_ff, those that ReLU keeps, and those of the output."""
+    """Return the numbers projected up to d_ff, the numbers after ReLU, and the output."""
     lifted = times(X, W1)
     kept = [max(value, 0.0) for value in lifted]
     return lifted, kept, times(kept, W2)
 
 
 def inside() -> str:
-    """Draw one position on its way up to d_ff, through ReLU, and down to d_model."""
+    """Draw one position as it goes up to d_ff, through ReLU, and down to d_model."""
     lifted, kept, output = stages()
     mid = WIDE.cx
     return group(
@@ -83,7 +83,7 @@ def position(x: float, word: str) -> str:
 
 
 def draw() -> str:
-    """Draw four positions, the first one large, each alone with the same network."""
+    """Draw four positions, the first one large, each with its own copy of the same network."""
     return page(
         TITLE,
         DESC,

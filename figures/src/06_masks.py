@@ -17,17 +17,17 @@ SIDE = CELL * LENGTH
 
 
 def padding(query: int, key: int) -> bool:
-    """Whether the key is a real token."""
+    """Return whether the key is a real token."""
     return TARGET[key] != "[pad]"
 
 
 def causal(query: int, key: int) -> bool:
-    """Whether the key is not later than the query."""
+    """Return whether the key is not later than the query."""
     return key <= query
 
 
 def both(query: int, key: int) -> bool:
-    """Whether both masks allow it: & in the code."""
+    """Return whether both masks allow it (& in the code)."""
     return padding(query, key) and causal(query, key)
 
 
@@ -49,7 +49,7 @@ def square(x: float, query: int, key: int, allowed: bool) -> str:
 
 
 def legend(y: float) -> str:
-    """Say what a dot and a hatched cell mean."""
+    """Explain a dot and a hatched cell."""
     box, hatch = Box(86, y - 16, 22, 22), Box(290, y - 16, 22, 22)
     return group(
         cell(box),

@@ -1,4 +1,4 @@
-"""Chapter 07: the encoder layer from its parts, and the stack of such layers."""
+"""Chapter 07: the parts of an encoder layer, and a stack of encoder layers."""
 
 from colours import SOFT
 from drawing import Box, arrow, centred, group, page, path, text
@@ -23,7 +23,7 @@ PLACES = [STACK_X + STACK_W * (i + 0.5) / len(WORDS) for i in range(len(WORDS))]
 
 
 def stream(below: float, above: float, dash: str = "") -> str:
-    """Draw one arrow for each position: as many vectors leave a layer as enter it."""
+    """Draw one arrow for each position, because a layer has as many outputs as inputs."""
     return group(*(arrow([(x, below), (x, above)], dash=dash) for x in PLACES))
 
 
@@ -52,7 +52,7 @@ def stack() -> str:
 
 
 def zoom(y: float) -> str:
-    """Draw the two lines that open a small layer into the large drawing of it."""
+    """Draw the two lines from a small layer to its large drawing."""
     right, lower = LAYER_X + LAYER_W, LAYER_Y + ENCODER_H
     return group(
         path([(right, LAYER_Y + 10), (STACK_X, y + 8)], colour=SOFT, dash="2 4"),
@@ -61,7 +61,7 @@ def zoom(y: float) -> str:
 
 
 def draw() -> str:
-    """Draw one layer large, and beside it the stack of layers from the words to memory."""
+    """Draw one large layer and, next to it, the stack of layers from the words to memory."""
     middle, lower = LAYER_X + CENTRE, LAYER_Y + ENCODER_H
     return page(
         TITLE,

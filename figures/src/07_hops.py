@@ -5,12 +5,12 @@ from drawing import Box, arrow, centred, group, lines, page, rect, text
 
 TITLE = "Two hops: read the number, go there,\nread again, and go once more"
 CELLS = (3, 0, 5, 1, 2, 4)
-LEFT, PITCH, TOP = 52, 92, 176  # px; the first cell, from cell to cell, and their upper edge
+LEFT, PITCH, TOP = 52, 92, 176  # px: the first cell, the distance between cells, the upper edge
 SIZE = 60  # px, of a cell
 
 
 def middle(cell: int) -> float:
-    """Return the middle of a cell, in px from the left."""
+    """Return the x coordinate of the middle of a cell, in px."""
     return LEFT + cell * PITCH + SIZE / 2
 
 
@@ -25,7 +25,7 @@ def box(cell: int) -> str:
 
 
 def hop(start: int, end: int, height: float, words: str, colour: str) -> str:
-    """Draw an arrow over the cells, from one to the cell that its number names."""
+    """Draw an arrow over the cells, from a cell to the cell that its number points to."""
     shift = 10 if end > start else -10
     x, y = middle(start) + shift, TOP - height
     return group(

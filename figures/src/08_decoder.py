@@ -1,4 +1,4 @@
-"""Chapter 08: the parts of a decoder layer, and what each of them reads."""
+"""Chapter 08: the parts of a decoder layer, and the inputs of each part."""
 
 from drawing import Box, arrow, centred, group, lines, page, text
 from model_layers import (
@@ -28,7 +28,7 @@ MEMORY = Box(30, Y + MEMORY_Y - 18, 100, 36)
 
 
 def encoder() -> str:
-    """Draw the encoder as a small stack, with the vectors of memory above it."""
+    """Draw the encoder as a small stack, with the memory vectors above it."""
     layers = [Box(24, MEMORY.bottom + 22 + 76 * i, 112, 62) for i in range(2)]
     return group(
         *(column(Box(MEMORY.x + 2 + 26 * i, MEMORY.y, 18, 36), 4) for i in range(4)),
@@ -41,13 +41,13 @@ def encoder() -> str:
 
 
 def note(part: Box, name: str, words: str) -> str:
-    """Write next to a part what it does."""
+    """Write a note next to a part."""
     x, y = X + LAYER_W + 18, Y + part.cy - 14
     return group(text(x, y, name, bold=True), lines(x, y + 20, words))
 
 
 def draw() -> str:
-    """Draw the decoder layer with memory on its left and what each part does on its right."""
+    """Draw the decoder layer, with memory on its left and notes on its right."""
     middle, lower = X + CENTRE, Y + DECODER_H
     return page(
         TITLE,

@@ -1,4 +1,4 @@
-"""Chapter 09: the whole model, with the new parts lit and the shapes on its arrows."""
+"""Chapter 09: the whole model, with the new parts highlighted and shapes on its arrows."""
 
 from architecture import DECODER_Y, EMBED_Y, ENCODER_Y, FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y
 from architecture import architecture as model_map
@@ -25,7 +25,7 @@ V tokens in the vocabulary"""
 
 
 def end(x: float, words: str, shape: str) -> str:
-    """Draw what is read: tokens, and the shape of their ids on the way into the model."""
+    """Draw the input tokens, and the shape of their ids on the way into the model."""
     return group(
         token(Box(x - 95, TOKENS_Y + DROP, 190, 30), words),
         path([(x, TOKENS_Y + DROP), (x, TOKENS_Y)]),
@@ -34,7 +34,7 @@ def end(x: float, words: str, shape: str) -> str:
 
 
 def shapes() -> str:
-    """Write the shape of what flows on every arrow inside the model."""
+    """Write the shape next to every arrow inside the model."""
     return group(
         text(LEFT - 9, EMBED_Y - 6, "(B, S, d_model)", anchor="end"),
         text(RIGHT + 9, EMBED_Y - 6, "(B, T, d_model)"),
@@ -44,7 +44,7 @@ def shapes() -> str:
 
 
 def draw() -> str:
-    """Draw the map with the new parts lit, and the shapes that go in, across and out."""
+    """Draw the map with the new parts highlighted, and the shapes of inputs, memory and output."""
     top = FRAME.y - 22
     return page(
         TITLE,

@@ -26,7 +26,7 @@ LEFT, TOP, WIDE, PITCH, HIGH = 150, 92, 50, 40, 30
 
 
 def glued(tokens: list[str], new: str) -> list[str]:
-    """Join the two neighbors that make the new token."""
+    """Merge the two neighbors that form the new token."""
     place = next(n for n in range(len(tokens)) if "".join(tokens[n : n + 2]) == new)
     return [*tokens[:place], new, *tokens[place + 2 :]]
 
@@ -41,7 +41,7 @@ def boxes(tokens: list[str], y: float) -> list[Box]:
 
 
 def row(tokens: list[str], y: float, label: str, new: str = "") -> str:
-    """Draw the tokens after a merge; the new one is lit."""
+    """Draw the tokens after a merge, and highlight the new one."""
     places = zip(boxes(tokens, y), tokens, strict=True)
     return group(
         text(20, y + 20, label),
@@ -50,7 +50,7 @@ def row(tokens: list[str], y: float, label: str, new: str = "") -> str:
 
 
 def draw() -> str:
-    """Draw the letters, a row for each merge that fits, and the ids of the last row."""
+    """Draw the letters, a row for each merge that applies, and the ids of the last row."""
     tokens = list(WORD)
     rows = [row(tokens, TOP, "letters")]
     for n, (merge, new) in enumerate(STEPS, start=1):

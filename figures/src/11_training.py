@@ -1,4 +1,4 @@
-"""Chapter 11: training, where every position predicts its next token at once."""
+"""Chapter 11: training, in which all positions predict their next tokens at the same time."""
 
 from colours import INK, PAPER, SOFT
 from drawing import Box, arrow, centred, group, page, path, rect, text
@@ -34,7 +34,7 @@ def row(y: float, words: tuple[str, ...]) -> str:
 
 
 def views() -> str:
-    """Draw a line from every position to each it may look at: itself and the earlier ones."""
+    """Draw a line from every position to itself and to each earlier position."""
     low, high = DECODER.bottom - 12, DECODER.y + 14
     links = [(i, j) for i in range(len(READ)) for j in range(i + 1)]
     links.sort(key=lambda link: link[0] == SHOWN)
@@ -51,7 +51,7 @@ def views() -> str:
 
 
 def encoder() -> str:
-    """Draw the source on its way through the encoder into the decoder."""
+    """Draw the path of the source through the encoder into the decoder."""
     layer = Box(20, DECODER.y + 46, 108, 62)
     return group(
         rect(Box(14, IN_Y - 6, 120, 44), fill=PAPER, stroke=INK, width=1, radius=7),
@@ -65,7 +65,7 @@ def encoder() -> str:
 
 
 def draw() -> str:
-    """Draw a target sentence as it is read, and one position earlier as it is predicted."""
+    """Draw a target sentence as decoder input and, one position earlier, as the prediction."""
     return page(
         TITLE,
         DESC,

@@ -1,4 +1,4 @@
-"""Chapter 12: decoding, where the decoder reads each chosen token to choose the next."""
+"""Chapter 12: decoding, in which the decoder reads each chosen token to choose the next."""
 
 from colours import PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
@@ -20,7 +20,7 @@ MODEL_X, CHOSEN_X = 444, 554
 
 
 def place(i: int, step: int) -> Box:
-    """Return the place of token i among the tokens that are read at a step."""
+    """Return the box of token i among the tokens that are read at a step."""
     return Box(LEFT + PITCH * i, FIRST + STEP * step, 64, 28)
 
 
@@ -34,7 +34,7 @@ def fed_back(step: int, chosen: Box) -> str:
 
 
 def turn(step: int) -> str:
-    """Draw one step: what is read, the decoder, and the token that is chosen."""
+    """Draw one step: the tokens to read, the decoder, and the chosen token."""
     y = FIRST + STEP * step
     model, chosen = Box(MODEL_X, y - 2, 80, 32), Box(CHOSEN_X, y, 66, 28)
     read = [place(i, step) for i in range(step + 1)]
@@ -66,7 +66,7 @@ def source() -> str:
 
 
 def draw() -> str:
-    """Draw the six steps that write a number, the chosen token dashed on its way to the input."""
+    """Draw the six steps that write a number, with dashed arrows from each output to the input."""
     last = FIRST + STEP * (STEPS - 1)
     return page(
         TITLE,

@@ -1,4 +1,4 @@
-"""Chapter 13: the cache, which keeps the keys and values of what was read."""
+"""Chapter 13: the KV cache, which keeps the keys and values of earlier tokens."""
 
 from colours import KEY, VALUE, shade, tint
 from drawing import Box, centred, group, page, text
@@ -21,12 +21,12 @@ MIDDLE = (AGAIN + PITCH * STEPS + KEPT) / 2
 
 
 def place(left: float, i: int, step: int) -> Box:
-    """Where the token number i is drawn among those of a step."""
+    """Return the box of token i in a step."""
     return Box(left + PITCH * i, TOP + STEP * step, WIDTH, 30)
 
 
 def kept(box: Box) -> str:
-    """Draw what is left of a token that was read: a key and a value."""
+    """Draw the key and the value of an earlier token, which the cache keeps."""
     halves = (("K", KEY, box.x), ("V", VALUE, box.cx))
     return group(
         *(
@@ -40,12 +40,12 @@ def kept(box: Box) -> str:
 
 
 def computed(cache: bool) -> list[tuple[int, int]]:
-    """List what is computed: (token, step)."""
+    """List the computed positions as pairs (token, step)."""
     return [(i, step) for step in range(STEPS) for i in range(step + 1) if i == step or not cache]
 
 
 def staircase(left: float, name: str, cache: bool, source: str) -> str:
-    """Draw the steps of one way to decode; below it, what was computed in all."""
+    """Draw the steps of one way to decode, and the total number of computed positions below."""
     lit = computed(cache)
     steps = [(i, step) for step in range(STEPS) for i in range(step + 1)]
     end = TOP + STEP * STEPS + 12
@@ -63,7 +63,7 @@ def staircase(left: float, name: str, cache: bool, source: str) -> str:
 
 
 def legend(y: float) -> str:
-    """Say what the two kinds of boxes mean."""
+    """Explain the two kinds of boxes."""
     lit, old = Box(AGAIN, y - 20, WIDTH, 30), Box(KEPT - 50, y - 20, WIDTH, 30)
     return group(
         token(lit, "fünf", lit=True),
@@ -74,7 +74,7 @@ def legend(y: float) -> str:
 
 
 def draw() -> str:
-    """Draw four steps of a decoder that reads again, and of one that keeps."""
+    """Draw four steps of a decoder without a cache, and of one with a cache."""
     bottom = TOP + STEP * STEPS
     return page(
         TITLE,

@@ -20,7 +20,7 @@ BEFORE, AFTER = 18, 186  # where the rows begin in a panel
 
 
 def row(x: float, i: int, word: str, lit: bool) -> str:
-    """Draw the two tokens of row number i."""
+    """Draw the two tokens of row i."""
     boxes = [Box(x + WIDTH * j, TOP + PITCH * i, WIDTH, 30) for j in range(2)]
     return group(
         centred(x - 12, boxes[0].cy, str(i)),

@@ -1,4 +1,4 @@
-"""Chapter 14: three steps of a beam search with K = 2, as a tree, and greedy decoding in it."""
+"""Chapter 14: a tree with three steps of a beam search with K = 2, and greedy decoding."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ WIDE, HIGH, ROOT = 110, 28, 52
 
 
 class Grown(NamedTuple):
-    """One of the best 2K continuations of a step."""
+    """One of the best 2K continuations in a step."""
 
     words: tuple[str, ...]
     total: float
@@ -37,7 +37,7 @@ class Grown(NamedTuple):
 
 
 def search() -> list[list[Grown]]:
-    """Return the best 2K continuations of every step, best first."""
+    """Return the best 2K continuations at every step, best first."""
     steps, beam = [], [((), 1.0)]
     for _ in range(STEPS):
         grown = [
@@ -67,7 +67,7 @@ def greedy() -> tuple[tuple[str, ...], float]:
 
 
 def rows(steps: list[list[Grown]]) -> dict[tuple[str, ...], float]:
-    """Return the height of every node: the leaves one below the other, a parent at its first."""
+    """Return the y of every node: leaves below each other, parents next to their first child."""
     nodes = [each.words for step in steps for each in step]
     found, leaves = {}, 0
 
@@ -84,7 +84,7 @@ def rows(steps: list[list[Grown]]) -> dict[tuple[str, ...], float]:
 
 
 def branch(grown: Grown, heights: dict[tuple[str, ...], float]) -> str:
-    """Draw one continuation: its word and total, and the line with its probability."""
+    """Draw one continuation with its word and total, and a line with its probability."""
     step, y = len(grown.words) - 1, heights[grown.words]
     place, words = Box(LEFT + COLUMN * step + 56, y - HIGH / 2, WIDE, HIGH), grown.words[-1]
     start, above = place.x - 56, heights[grown.words[:-1]]
@@ -106,7 +106,7 @@ def branch(grown: Grown, heights: dict[tuple[str, ...], float]) -> str:
 
 
 def legend(top: float) -> str:
-    """Draw what the forms mean."""
+    """Explain the shapes."""
     kept, pool = Box(26, top, 24, 20), Box(190, top, 24, 20)
     return group(
         rect(kept, fill=LIT_FILL, stroke=INK, width=2.2, radius=7),
@@ -120,7 +120,7 @@ def legend(top: float) -> str:
 
 
 def draw() -> str:
-    """Draw three steps of a search with K = 2, and where greedy decoding goes in them."""
+    """Draw three steps of a search with K = 2, and the path of greedy decoding."""
     steps = search()
     heights = rows(steps)
     root, bottom = Box(LEFT - ROOT, TOP, ROOT, HIGH), int(max(heights.values())) + 34

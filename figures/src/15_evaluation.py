@@ -19,7 +19,7 @@ FIRST, SECOND, BETWEEN = 108, 300, 76
 
 
 def place(i: int, y: float) -> Box:
-    """Return the box of token number i of a row."""
+    """Return the box of token i in a row."""
     return Box(LEFT + PITCH * i, y, WIDE, HIGH)
 
 
@@ -29,12 +29,12 @@ def row(words: tuple[str, ...], y: float, lit: int) -> str:
 
 
 def right_tokens(guessed: tuple[str, ...]) -> int:
-    """Count the right predictions."""
+    """Count the correct predictions."""
     return sum(guess == word for guess, word in zip(guessed, RIGHT, strict=False))
 
 
 def panel(y: float, name: str, guessed: tuple[str, ...], read: tuple[str, ...], lit: int) -> str:
-    """Draw the predictions above the tokens that are read, and an arrow at each position."""
+    """Draw the predictions above the input tokens, with an arrow at each position."""
     ups = [(place(i, y).cx, i) for i in range(len(guessed))]
     return group(
         text(20, y - 14, name, bold=True),
@@ -47,7 +47,7 @@ def panel(y: float, name: str, guessed: tuple[str, ...], read: tuple[str, ...], 
 
 
 def fed_back(i: int) -> str:
-    """Draw the arrow from a prediction to the position where it is read."""
+    """Draw the arrow from a prediction to the position that reads it."""
     guess, goal = place(i, SECOND), place(i + 1, SECOND + BETWEEN)
     side = guess.right + (PITCH - WIDE) / 2
     return arrow(
@@ -64,7 +64,7 @@ def struck(y: float) -> str:
 
 
 def draw() -> str:
-    """Draw the same mistake twice: then the model reads the true token, or its own one."""
+    """Draw the same mistake twice; next, the model reads the true token or its own token."""
     right = right_tokens(FORCED)
     return page(
         TITLE,

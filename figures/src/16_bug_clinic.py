@@ -1,4 +1,4 @@
-"""Chapter 16: the bug clinic, where one symptom has four causes and probes distinguish them."""
+"""Chapter 16: the bug clinic, in which probes distinguish four causes of one symptom."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ DESC = (
     "not shifted. Free running: 9 of 9 tokens and 0 of 3 are those of one pass; the first token "
     "is wrong."
 )
-LENGTH = 7  # tokens of the target that causality changes, one after the other
+LENGTH = 7  # target tokens that the causality probe changes, one after another
 NORMAL = mix(SOFT, PAPER, 0.55)
 
 
@@ -76,7 +76,7 @@ WIDE = 120
 
 
 def influence(cx: float, y: float, share: float) -> str:
-    """Draw which token (across) changes which position's logits (down)."""
+    """Draw a grid that shows which token (across) changes the logits of which position (down)."""
     size = 8
     fill = {True: LIT_FILL if share else PAPER, False: NORMAL}
     return group(
@@ -93,7 +93,7 @@ def influence(cx: float, y: float, share: float) -> str:
 
 
 def bar(cx: float, y: float, share: float) -> str:
-    """Draw a share that breaks the claim, on the right of what does not."""
+    """Draw the fraction that breaks the claim, to the right of the fraction that does not."""
     left = cx - WIDE / 2
     cut = WIDE * (1 - share)
     broken = Box(left + cut, y, WIDE * share, 24)
@@ -104,7 +104,7 @@ def bar(cx: float, y: float, share: float) -> str:
 
 
 def cells(cx: float, y: float, share: float) -> str:
-    """Draw the tokens that a model writes; the last ones are those that differ."""
+    """Draw the tokens that a model writes; the ones that differ come last."""
     count, size = (3 if share else 9), WIDE / 12
     same = round(count * (1 - share))
     return group(
@@ -120,7 +120,7 @@ def cells(cx: float, y: float, share: float) -> str:
 
 
 def drawn(i: int, row: Row) -> str:
-    """Draw a probe with its claim, what it measures twice, and the cause."""
+    """Draw a probe with its claim, its two measurements, and the cause."""
     y = TOP + (FIRST + STEP * (i - 1) if i else 0)
     evidence = (influence, bar, bar, cells)[i]
     below = y + (76 if i == 0 else 44)

@@ -1,4 +1,4 @@
-"""Chapter 17: real sentences, which differ in length, and batches with little padding."""
+"""Chapter 17: real sentences of different lengths, and batches with little padding."""
 
 from colours import INK, LIT_FILL
 from drawing import Box, group, page, rect, text
@@ -9,20 +9,20 @@ TITLE = (
     "by length and counted in tokens, hardly a position is wasted"
 )
 LENGTHS = (5, 13, 5, 7, 8, 15, 5, 4, 4, 7, 5, 8)  # tokens of each sentence, in random order
-FOUND = (5, 7)  # a long and a short sentence, marked so that the eye finds them on both sides
+FOUND = (5, 7)  # a long and a short sentence, marked so that readers find them on both sides
 BATCH_SIZE = 4  # sentences in a batch on the left
-TOKENS = 32  # most positions in a batch on the right, padding included
+TOKENS = 32  # maximum positions in a batch on the right, padding included
 LEFT, RIGHT, TOP = 20, 358, 158  # where the two columns of batches begin
 CELL, LABEL, GAP = 17, 8, 36  # GAP from batch to batch, with room for a line of words
 
 
 def dealt() -> list[list[int]]:
-    """Deal the sentences into batches as they come."""
+    """Split the sentences into batches in their given order."""
     return [list(range(i, i + BATCH_SIZE)) for i in range(0, len(LENGTHS), BATCH_SIZE)]
 
 
 def sorted_and_cut() -> list[list[int]]:
-    """Cut the sentences, the shortest first, into batches as full as they may be."""
+    """Split the sentences, shortest first, into batches that are as full as possible."""
     batches = [[]]
     for i in sorted(range(len(LENGTHS)), key=LENGTHS.__getitem__):
         if (len(batches[-1]) + 1) * LENGTHS[i] > TOKENS:
@@ -32,17 +32,17 @@ def sorted_and_cut() -> list[list[int]]:
 
 
 def width(batch: list[int]) -> int:
-    """Count the positions in each row of a batch: those of its longest sentence."""
+    """Return the positions in each row of a batch, which is the length of its longest sentence."""
     return max(LENGTHS[i] for i in batch)
 
 
 def positions(batches: list[list[int]]) -> int:
-    """Count the positions that are computed."""
+    """Count the computed positions."""
     return sum(len(batch) * width(batch) for batch in batches)
 
 
 def tokens(x: float, y: float, length: int, *, found: bool = False) -> str:
-    """Draw the tokens of a sentence; with a thick outline when it is one to be found."""
+    """Draw the tokens of a sentence, with a thick outline if it is one of the marked sentences."""
     boxes = [Box(x + CELL * k, y, CELL, CELL) for k in range(length)]
     if not found:
         return group(*(cell(box) for box in boxes))
@@ -51,7 +51,7 @@ def tokens(x: float, y: float, length: int, *, found: bool = False) -> str:
 
 
 def rectangle(x: float, y: float, batch: list[int]) -> str:
-    """Draw a batch: its size in words, and below it a row for each sentence."""
+    """Draw a batch: a line that states its size, and a row for each sentence."""
     long, tops = width(batch), [y + CELL * row for row in range(len(batch))]
     rows = sorted(zip(batch, tops, strict=True), key=lambda row: row[0] in FOUND)  # marked last
     empty = [Box(x + CELL * k, top, CELL, CELL) for i, top in rows for k in range(LENGTHS[i], long)]
@@ -63,7 +63,7 @@ def rectangle(x: float, y: float, batch: list[int]) -> str:
 
 
 def column(x: float, name: str, rule: str, batches: list[list[int]]) -> str:
-    """Draw one way to fill batches; below it, what is computed and how much of it is padding."""
+    """Draw one way to fill batches and, below it, the computed positions and their padding."""
     above = [sum(map(len, batches[:i])) for i in range(len(batches))]
     end, computed = bottom(batches), positions(batches)
     padding = computed - sum(LENGTHS)
@@ -85,7 +85,7 @@ def bottom(batches: list[list[int]]) -> float:
 
 
 def legend(y: float) -> str:
-    """Say what the cells mean."""
+    """Explain the cells."""
     one, none = Box(LEFT, y - 13, CELL, CELL), Box(124, y - 13, CELL, CELL)
     return group(
         cell(one),
@@ -98,7 +98,7 @@ def legend(y: float) -> str:
 
 
 def described() -> str:
-    """Say what there is to see, for a reader who does not see it."""
+    """Describe the drawing for readers who cannot see it."""
     before, after = dealt(), sorted_and_cut()
     shapes = [", ".join(f"{len(b)} by {width(b)}" for b in way) for way in (before, after)]
     lost = [(positions(way) - sum(LENGTHS), positions(way)) for way in (before, after)]
@@ -114,7 +114,7 @@ def described() -> str:
 
 
 def draw() -> str:
-    """Draw the same sentences in random batches, and in batches sorted and cut by tokens."""
+    """Draw the same sentences in random batches, and in sorted batches that are split by tokens."""
     end = max(bottom(dealt()), bottom(sorted_and_cut()))
     return page(
         TITLE,

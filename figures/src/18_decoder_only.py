@@ -50,7 +50,7 @@ def named(box: Box, words: str, look: dict) -> str:
 
 
 def strips(x: float, words: str, look: dict, *tops: float) -> str:
-    """Draw flat parts of one name."""
+    """Draw several flat parts with the same name."""
     boxes = [row(x, y) for y in tops]
     return group(*(group(rect(box, **look), named(box, words, look)) for box in boxes))
 
@@ -62,7 +62,7 @@ def feed(x: float, y: float, look: dict) -> str:
 
 
 def attention(box: Box, words: str, look: dict, name: Box | None = None) -> str:
-    """Draw multi-head attention: sheets that lie on each other, with words on the first."""
+    """Draw multi-head attention as overlapping sheets, with words on the first."""
     sheets = [Box(box.x + d, box.y - d, box.w, box.h) for d in (6, 3, 0)]
     return group(*(rect(sheet, **look) for sheet in sheets), named(name or box, words, look))
 
@@ -75,13 +75,13 @@ def self_attention(x: float, mask: str) -> str:
 
 
 def causal(x: float, y: float) -> str:
-    """Draw the mask of a stack that knows no padding."""
+    """Draw the mask of a stack that does not have padding."""
     boxes = [(i, j, Box(x + 6.5 * j, y + 6.5 * i, 6.5, 6.5)) for i in range(4) for j in range(4)]
     return group(*(cell(box) if j <= i else blocked(box, width=1) for i, j, box in boxes))
 
 
 def products(x: float, w: float) -> str:
-    """Draw the products for V, K and Q, each w wide, with arrows into attention."""
+    """Draw the projections to V, K and Q, each w wide, with arrows into attention."""
     places = [(x + 38 * (i - 1), *role) for i, role in enumerate(ROLES)]
     boxes = [Box(middle - w / 2, PRODUCT, w, 20) for middle, _, _ in places]
     return group(
@@ -97,12 +97,12 @@ def products(x: float, w: float) -> str:
 
 
 def ways(x: float, *ends: tuple[float, float], **style: object) -> str:
-    """Draw arrows up the middle of a column, each from below to above."""
+    """Draw upward arrows in the middle of a column."""
     return group(*(arrow([(x, below), (x, above)], **style) for below, above in ends))
 
 
 def residual(x: float, fork: float, y: float, side: int, colour: str = LINE) -> str:
-    """Draw the way around a sub-layer into Add & Norm at y; side -1 is left, 1 right."""
+    """Draw the path around a sub-layer into Add & Norm at y; side -1 is left, and 1 is right."""
     edge, out = x + side * W / 2, x + side * (W / 2 + 11)
     return arrow([(x, fork), (out, fork), (out, y + 12), (edge, y + 12)], colour=colour)
 
@@ -114,7 +114,7 @@ def pale_plus(x: float, y: float) -> str:
 
 
 def entrance(x: float, words: str, look: dict) -> str:
-    """Draw embedding and sum below a stack, and what is read."""
+    """Draw the tokens, the embedding and the sum below a stack."""
     line, ink = (SOFT, PALE_INK) if look is PALE else (LINE, INK)
     return group(
         ways(x, (END - 14, EMBED + STRIP), (EMBED, SUM + 9), colour=line),
@@ -125,13 +125,13 @@ def entrance(x: float, words: str, look: dict) -> str:
 
 
 def layer(box: Box, middle: float) -> str:
-    """Draw the outline of a layer, and how often it is stacked."""
+    """Draw the outline of a layer, and write how often it is stacked."""
     name = text(middle + 14, box.y + 19, "× N", bold=True)
     return group(rect(box, radius=12, fill=PAPER), name)
 
 
 def strike(box: Box) -> str:
-    """Cross out what lies in a box."""
+    """Cross out the content of a box."""
     ends = ((box.y, box.bottom), (box.bottom, box.y))
     return group(*(path([(box.x, a), (box.right, b)], colour=INK, width=3) for a, b in ends))
 
@@ -167,7 +167,7 @@ def cross_attention() -> str:
 
 
 def decoder() -> str:
-    """Draw the decoder, with three products for V, K and Q, and the norm after each sum."""
+    """Draw the decoder, with three projections to V, K and Q, and a norm after each sum."""
     left, right, fan, low = TARGET - 38, TARGET + 38, PRODUCT + 28, PRODUCT + 20
     ends = ((LOOK - 6, LOWER + STRIP), (MIDDLE, FEED + TALL), (FEED, UPPER + STRIP))
     return group(
@@ -198,7 +198,7 @@ def road() -> str:
 
 
 def positions() -> str:
-    """Draw learned positions as a table, and its way to the sum."""
+    """Draw learned positions as a table, with an arrow to the sum."""
     x, y = STACK + 28, SUM - 13.5
     boxes = [Box(x + 9 * i, y + 9 * j, 9, 9) for i in range(4) for j in range(3)]
     table = group(*(cell(box, fill=LIT_FILL, stroke=INK) for box in boxes))
@@ -206,7 +206,7 @@ def positions() -> str:
 
 
 def stack() -> str:
-    """Draw what is left: one stack, with what is new in it lit."""
+    """Draw the stack that remains, and highlight its new parts."""
     ends = ((FIRST + 35, FIRST + STRIP), (FIRST, PRODUCT + 20), (LOOK - 6, LOWER + 21))
     ends += ((MIDDLE + 35, MIDDLE + STRIP), (MIDDLE, FEED + TALL), (FEED, UPPER + 21))
     product = Box(STACK - 57, PRODUCT, 114, 20)
@@ -237,7 +237,7 @@ def waves() -> str:
 
 
 def draw() -> str:
-    """Draw the Transformer with its encoder struck out, and beside it what is left."""
+    """Draw the Transformer with its encoder struck out and, next to it, the stack that remains."""
     return page(
         TITLE,
         DESC,

@@ -16,7 +16,7 @@ DESC = (
     "“def r” it is e. Now the frame is full and moves on, and d is hatched because it has left the "
     "window. After “ef re” the next character is a."
 )
-START, WINDOW = "def ", 5  # the first text, and the size of the window
+START, WINDOW = "def ", 5  # the initial text, and the size of the window
 # The most likely next characters in percent, counted in the library of Python 3.11.7.
 STEPS = (
     ("the window has room for one more", "r", {"_": 41, "s": 6, "r": 6, "g": 6, "c": 5}),
@@ -24,7 +24,7 @@ STEPS = (
     ("the first character has left", "a", {"a": 54, "s": 11, "p": 11, "m": 8, "g": 4}),
 )
 NOTE = "Here the probabilities are counted in Python's own library; a GPT has to learn them."
-TOP, STEP = 98, 166  # the first heading, and from one to the next
+TOP, STEP = 98, 166  # the first heading, and the distance between headings
 LEFT, SIDE, PITCH = 26, 34, 46  # of the characters of the text
 BARS, BAR, APART, UNIT = 376, 30, 52, 0.62  # left end, width, distance; pixels per percent
 ROW, AXIS = 92, 72  # from the heading to the text and to the foot of the bars
@@ -36,7 +36,7 @@ def place(i: int, step: int) -> Box:
 
 
 def shown(character: str) -> str:
-    """Return a character as it is drawn: a space needs a sign."""
+    """Return a character as it is drawn, with a symbol for a space."""
     return "␣" if character == " " else character
 
 
@@ -53,7 +53,7 @@ def window(step: int, read: str) -> Box:
 
 
 def written(step: int, read: str, drawn: str) -> str:
-    """Draw the text: lost characters, the window in its frame, and the new character."""
+    """Draw the text: characters before the window, the framed window, and the new character."""
     boxes = [place(i, step) for i in range(len(read) + 1)]
     return group(
         rect(window(step, read), fill=PAPER, stroke=INK, width=2.6, radius=10),
@@ -68,7 +68,7 @@ def written(step: int, read: str, drawn: str) -> str:
 
 
 def bars(step: int, drawn: str, shares: dict[str, int]) -> str:
-    """Draw a bar for each of the most likely next characters; the one that is drawn is lit."""
+    """Draw a bar for each of the most likely next characters, and highlight the sampled one."""
     foot, parts = TOP + STEP * step + AXIS, []
     for i, (character, share) in enumerate(shares.items()):
         box = Box(BARS + APART * i, foot - UNIT * share, BAR, UNIT * share)
@@ -84,7 +84,7 @@ def bars(step: int, drawn: str, shares: dict[str, int]) -> str:
 
 
 def turn(step: int, read: str) -> str:
-    """Draw one step: the window, the model, its bars, and the path of the drawn character."""
+    """Draw one step: the window, the model, its bars, and the path of the sampled character."""
     words, drawn, shares = STEPS[step]
     top, frame, goal = TOP + STEP * step, window(step, read), place(len(read), step)
     model = Box(frame.cx - 40, top + 24, 80, 34)
@@ -104,7 +104,7 @@ def turn(step: int, read: str) -> str:
 
 
 def draw() -> str:
-    """Draw three steps in which a text grows and the window moves on when it is full."""
+    """Draw three steps in which a text grows, and the window moves once it is full."""
     drawn = "".join(step[1] for step in STEPS)
     end = TOP + STEP * len(STEPS)
     return page(

@@ -21,14 +21,14 @@ STROKES = ((1, 1, 1, 1), (0, 0, 0, 1), (0, 0, 1, 0), (0, 1, 0, 0))  # a seven of
 
 
 def places(x: float, y: float, count: int, wide: float, high: float) -> list[Box]:
-    """Where the tokens of a column, or their vectors, are drawn."""
+    """Return the boxes for the tokens of a column or for their vectors."""
     return [Box(x + (wide + GAP) * i, y, wide, high) for i in range(count)]
 
 
 def stack(
     x: float, words: list[str], head: str, result: str, lit: list[int], wide: float = CELL
 ) -> str:
-    """Draw tokens, the encoder, its vectors, and what becomes of those that are lit."""
+    """Draw tokens, the encoder, its vectors, and the result of the highlighted vectors."""
     below = places(x, TOKENS, len(words), wide, CELL)
     above = places(x, VECTORS, len(words), wide, 24)
     encoder = Box(x - 6, ENCODER, (wide + GAP) * len(words) - GAP + 12, 36)

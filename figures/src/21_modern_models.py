@@ -1,4 +1,4 @@
-"""Chapter 21: a layer of a GPT next to one of a later model, which has replaced four parts."""
+"""Chapter 21: a GPT layer next to the layer of a later model, in which four parts differ."""
 
 from math import cos, pi, sin
 
@@ -33,23 +33,23 @@ NEW = dict(fill=LIT_FILL, stroke=INK, width=2.2)
 
 
 def strip(x: float, y: float, words: str, w: float = 116, **look: object) -> str:
-    """Draw a flat part with its name; x is its middle."""
+    """Draw a flat part with its name, centered at x."""
     return group(rect(Box(x - w / 2, y, w, STRIP), **look), centred(x, y + STRIP / 2, words))
 
 
 def step(x: float, y: float, words: str, w: float, radius: float = 4) -> str:
-    """Draw a step inside the feed-forward network; x is its middle, and y too."""
+    """Draw a step inside the feed-forward network, centered at (x, y)."""
     box = Box(x - w / 2, y - PART_H / 2, w, PART_H)
     return group(rect(box, fill=PAPER, radius=radius), centred(x, y, words))
 
 
 def ways(x: float, *ends: tuple[float, float]) -> str:
-    """Draw arrows up the middle of a layer, each from below to above."""
+    """Draw upward arrows in the middle of a layer."""
     return group(*(arrow([(x, below), (x, above)]) for below, above in ends))
 
 
 def road(layer: Box, start: float) -> str:
-    """Draw the thick line from the embedding to sum and sum, which no norm interrupts."""
+    """Draw the thick line from the embedding to both sums, which no norm interrupts."""
     x, out, parts = layer.x + AXIS, layer.x + ROAD, []
     for low, fork, end in ((start, FIRST + 38, MIDDLE), (MIDDLE - 9, SECOND + 38, UPPER)):
         points = [(x, low), (x, fork), (out, fork), (out, end), (x - 9, end)]
@@ -58,7 +58,7 @@ def road(layer: Box, start: float) -> str:
 
 
 def turn(x: float, y: float) -> str:
-    """Draw a turn by the position: an arrow that goes round, counterclockwise."""
+    """Draw the rotation by the position as a counterclockwise arrow."""
     angles = [pi * (-0.35 + 1.45 * i / 20) for i in range(21)]
     arc = [(x + 5 * cos(angle), y - 5 * sin(angle)) for angle in angles]
     tip, foot = pi * 1.38, pi * 1.08
@@ -75,7 +75,7 @@ def turn(x: float, y: float) -> str:
 
 
 def heads(left: float, shared: bool) -> str:
-    """Draw a square for every query, key and value, and lines to the keys that a query meets."""
+    """Draw a square for every query, key and value, and lines from each query to its key."""
     places = [left + PITCH * i + SIDE / 2 for i in range(HEADS)]
     each = HEADS // GROUPS if shared else 1
     sets = [sum(places[i : i + each]) / each for i in range(0, HEADS, each)]
@@ -100,7 +100,7 @@ def heads(left: float, shared: bool) -> str:
 
 
 def attention(x: float, shared: bool) -> str:
-    """Draw self-attention: sheets that lie on each other, with all heads on the first."""
+    """Draw self-attention as overlapping sheets, with all heads on the first."""
     box = Box(x - HALF, LOOK, 2 * HALF, LOOK_H)
     turns = [turn(box.right - 14, y + SIDE / 2) for y, _, role in ROWS if role != VALUE]
     return group(
@@ -111,7 +111,7 @@ def attention(x: float, shared: bool) -> str:
 
 
 def gate(x: float) -> str:
-    """Draw what is inside a feed-forward network with a gate."""
+    """Draw the inside of a feed-forward network with a gate."""
     down, middle, up = FEED + 21, FEED + FEED_H / 2, FEED + FEED_H - 21
     half, side = PART_H / 2, 47
     return group(
@@ -132,7 +132,7 @@ def gate(x: float) -> str:
 
 
 def plain(x: float) -> str:
-    """Draw what is inside the feed-forward network of a GPT."""
+    """Draw the inside of a GPT's feed-forward network."""
     down, middle, up = FEED + 21, FEED + FEED_H / 2, FEED + FEED_H - 21
     half = PART_H / 2
     return group(
@@ -145,7 +145,7 @@ def plain(x: float) -> str:
 
 
 def feed_forward(x: float, later: bool) -> str:
-    """Draw the feed-forward network and what is inside."""
+    """Draw the feed-forward network and its inside."""
     box = Box(x - HALF, FEED, 2 * HALF, FEED_H)
     return group(
         polygon(hexagon(box, 0.1), **(NEW if later else {})),
@@ -155,7 +155,7 @@ def feed_forward(x: float, later: bool) -> str:
 
 
 def layer(outline: Box, later: bool) -> str:
-    """Draw one layer, from the embedding below it to the arrow out of it."""
+    """Draw one layer, from the embedding below it to the arrow that leaves it."""
     x, norm, look = outline.x + AXIS, "RMSNorm" if later else "LayerNorm", NEW if later else {}
     added = group(
         ways(x, (EMBED, ADD + 9)),
@@ -181,7 +181,7 @@ def layer(outline: Box, later: bool) -> str:
 
 
 def draw() -> str:
-    """Draw both layers, and between them the number of each change."""
+    """Draw both layers, with the number of each change between them."""
     return page(
         TITLE,
         DESC,

@@ -1,4 +1,4 @@
-"""Chapter 22: what happens to a matrix of a published file before our class can use it."""
+"""Chapter 22: how we convert a matrix from a published file before our class can use it."""
 
 from colours import INK, LINE, LIT_FILL, PAPER
 from drawing import Box, arrow, group, lines, page, text
@@ -15,7 +15,7 @@ DESC = (
     "becomes our column 0."
 )
 D_MODEL, D_K, D_FF = 4, 6, 6
-ROTATED = (0, D_K // 2)  # RoPE turns these two rows of the file together
+ROTATED = (0, D_K // 2)  # RoPE rotates these two rows of the file together
 ROW, LETTERS, TOP = 26, 28, 172
 WHERE = ("in the file", "in our class")
 NOTE = "Each cell shows its row and column in the file. Other tensors are only copied."
@@ -23,12 +23,12 @@ Table = list[list[str]]
 
 
 def matrix(rows: int, columns: int) -> Table:
-    """Return a table in which every cell has the digits of its row and its column."""
+    """Return a table in which every cell contains the digits of its row and column."""
     return [[f"{row}{column}" for column in range(columns)] for row in range(rows)]
 
 
 def to_neighbours(rows: Table) -> Table:
-    """Put the rows of a head's halves next to each other: 0, d_k / 2, 1, d_k / 2 + 1, …"""
+    """Interleave the rows of a head's two halves: 0, d_k / 2, 1, d_k / 2 + 1, …"""
     half = len(rows) // 2
     return [rows[i + second] for i in range(half) for second in (0, half)]
 
@@ -39,7 +39,7 @@ def transposed(rows: Table) -> Table:
 
 
 def table(x: float, rows: Table, lit: tuple[int, ...]) -> str:
-    """Draw a matrix, and highlight the cells in these rows of the file."""
+    """Draw a matrix, and highlight the cells that come from these rows of the file."""
     return group(
         *(
             cell(
@@ -54,7 +54,7 @@ def table(x: float, rows: Table, lit: tuple[int, ...]) -> str:
 
 
 def panel(x: float, heading: str, names: tuple[str, str], why: str, *columns: float) -> str:
-    """Write what stands above and below a pair of matrices."""
+    """Write the text above and below a pair of matrices."""
     return group(
         text(x, 98, heading, bold=True),
         *(

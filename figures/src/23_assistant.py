@@ -1,4 +1,4 @@
-"""Chapter 23: what a base model, a fine-tuned model and a rewarded model do with a question."""
+"""Chapter 23: how a base model, a fine-tuned model and a rewarded model react to a question."""
 
 from colours import LIT_FILL, PAPER, VALUE, shade
 from drawing import Box, arrow, centred, group, lines, page, rect, text
@@ -22,7 +22,7 @@ RIGHT = {"colour": shade(VALUE), "bold": True}
 
 
 def column(i: int) -> str:
-    """Draw one model: what it was trained on, what it reads, and what it writes."""
+    """Draw one model with its training data, its input and its output."""
     heading, source, reads, writes, right = COLUMNS[i]
     x = 24 + i * (WIDE + GAP)
     box, answer = Box(x, 84, WIDE, 190), Box(x + 8, 226, WIDE - 16, 38)

@@ -22,7 +22,7 @@ NOTE = (
 )
 STAYS = "scores and weights stay in the processor's cache"
 STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
-APART = tuple((i,) for i in range(len(STEPS)))  # every step is a pass of its own
+APART = tuple((i,) for i in range(len(STEPS)))  # every step is a separate pass
 WHOLE = (tuple(range(len(STEPS))),)
 TABLES = ("scores", "scaled", "masked", "weights")  # the result of each step but the last
 HEADS, LENGTH, WIDTH = 4, 8, 2  # H; T and S; d_k and d_v
@@ -42,10 +42,10 @@ class Way:
 
     Args:
         name: Its name.
-        words: What is special about it.
-        passes: The steps that are done while the numbers stay with the processor.
+        words: A description of it.
+        passes: Groups of steps, in which the numbers stay in the processor.
         size: Bytes of a number.
-        loop: Whether the heads come one after another.
+        loop: Whether it computes the heads one after another.
     """
 
     name: str
@@ -56,22 +56,22 @@ class Way:
 
     @property
     def calls(self) -> int:
-        """How often the processor is sent to work."""
+        """Return the number of calls."""
         return len(self.passes) * (HEADS if self.loop else 1)
 
     @property
     def table(self) -> float:
-        """KiB of a table of all heads."""
+        """Return the KiB of a table for all heads."""
         return HEADS * LENGTH**2 * self.size / KIB
 
     @property
     def vectors(self) -> float:
-        """KiB of all heads' queries: as much as their keys, their values and the results."""
+        """Return the KiB of all heads' queries (or their keys, values or results)."""
         return HEADS * LENGTH * WIDTH * self.size / KIB
 
     @property
     def moved(self) -> float:
-        """KiB that travel: Q, K, V, the result once (a head's fit in the cache); tables twice."""
+        """Return the KiB moved: Q, K, V, results once (a head's fit in the cache), tables twice."""
         return 4 * self.vectors + 2 * (len(self.passes) - 1) * self.table
 
 
@@ -84,7 +84,7 @@ WAYS = (
 
 
 def numbers(x: float, y: float, columns: int, rows: int, size: float = CELL, **look: str) -> str:
-    """Draw a table of numbers, so small that only its grid is seen."""
+    """Draw a table of numbers, so small that only its grid is visible."""
     w, h = columns * size, rows * CELL
     grid = [[(x + size * i, y), (x + size * i, y + h)] for i in range(1, columns)]
     grid += [[(x, y + CELL * i), (x + w, y + CELL * i)] for i in range(1, rows)]
@@ -98,7 +98,7 @@ def numbers(x: float, y: float, columns: int, rows: int, size: float = CELL, **l
 
 
 def heads(x: float, y: float, columns: int, way: Way, **look: str) -> str:
-    """Draw one table for each head, side by side; x is the middle of all."""
+    """Draw one table for each head, side by side and centered at x."""
     size = CELL * way.size / 4
     pitch = columns * size + 1.5
     first = x - (HEADS * pitch - 1.5) / 2
@@ -108,7 +108,7 @@ def heads(x: float, y: float, columns: int, way: Way, **look: str) -> str:
 
 
 def role(colour: str) -> dict:
-    """Fill and outline of numbers that have a role."""
+    """Return the fill and outline of numbers with a role."""
     return dict(fill=tint(colour), stroke=colour)
 
 
@@ -120,7 +120,7 @@ def trip(x: float, memory: float, kib: float, *, down: bool = False, colour: str
 
 
 def header(way: Way, y: float) -> str:
-    """Write the name of a way, and after it a bar as long as its bytes."""
+    """Write the name of a way, followed by a bar whose length shows its bytes."""
     long = THICK * way.moved
     return group(
         text(20, y, way.name, bold=True),
@@ -131,7 +131,7 @@ def header(way: Way, y: float) -> str:
 
 
 def lanes(line: float, memory: float, height: float) -> str:
-    """Draw the memory, and say where the processor is."""
+    """Draw the memory, and label the processor."""
     return group(
         rect(Box(12, memory, 616, height), fill=BOX_FILL, radius=6),
         text(20, line + 17, "processor"),
@@ -172,7 +172,7 @@ def place(i: int) -> float:
 
 
 def worked(way: Way, line: float) -> str:
-    """Draw the steps, those of one pass in one box, and what stays there between them."""
+    """Draw the steps, with a box for each pass and the numbers that stay in it between steps."""
     parts = []
     for steps in way.passes:
         x, end = place(steps[0]), place(steps[-1]) + STEP
@@ -202,7 +202,7 @@ def written(way: Way, memory: float) -> str:
 
 
 def at_once(way: Way, y: float) -> str:
-    """Draw all heads together, step by step or several steps in one pass."""
+    """Draw all heads together, with one step or several steps in each pass."""
     line = y + 14
     memory = line + LINE_H + TRIP
     ends = ((12, "Q", QUERY, False), (40, "K", KEY, False))
@@ -225,7 +225,7 @@ def at_once(way: Way, y: float) -> str:
 
 
 def legend(y: float) -> str:
-    """Say what a table and the width of an arrow mean, and for what sizes all is drawn."""
+    """Explain a table and the width of an arrow, and state the sizes in the drawing."""
     return group(
         numbers(20, y - 15, LENGTH, LENGTH),
         text(50, y, "a head's table, T × S"),

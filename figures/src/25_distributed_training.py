@@ -23,12 +23,12 @@ DESC = (
     "in the middle and at the end where a processor waits."
 )
 LAYERS, ROWS, LENGTH = 4, 4, 8  # of the model; texts of the batch, and their positions
-BACK = 2  # how often the forward pass fits into the backward pass
+BACK = 2  # the time of the backward pass, in forward passes
 MATRIX, PITCH, CELL = 32, 21, 8  # px: a matrix, across; from layer to layer; a position
 CARD_W, CARD_H, APART = 122, 164, 46  # a processor, and the way between two of them
 LEFT, RIGHT, TOP, DOWN = 20, 334, 104, 248  # where panels begin; DOWN from one to the one below
 UNIT = 17  # px for the time that a micro-batch takes forward
-TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two has worked on all micro-batches
+TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two finishes all micro-batches
 BEHIND = mix(SOFT, PAPER, 0.7)  # fills the backward pass
 NOTE = "saves weights: the memory for them,\ntheir gradients and Adam's moments"
 NONE, ALL = (0, 0, 0, 0), (0, 0, 1, 1)  # of a box: where a share begins, how large it is
@@ -64,19 +64,19 @@ def within(box: Box, share: tuple) -> Box:
 
 
 def kept(box: Box) -> str:
-    """Draw what a processor has."""
+    """Draw a box that a processor stores."""
     return rect(box, fill=LIT_FILL, stroke=INK, width=1.4, radius=0)
 
 
 def lent(box: Box) -> str:
-    """Draw what a processor borrows for a moment."""
+    """Draw a box that a processor borrows temporarily."""
     corners = [(box.x, box.y), (box.right, box.y), (box.right, box.bottom), (box.x, box.bottom)]
     pale = mix(LIT_FILL, PAPER, 0.5)
     return polygon(corners, fill=pale, stroke=INK, width=1.2, stroke_dasharray="3 2")
 
 
 def layer(x: float, y: float, shares: tuple = (NONE, NONE), borrows: bool = False) -> str:
-    """Draw a layer: two matrices, and what a processor has of each."""
+    """Draw a layer: two matrices, and the parts of them that a processor stores."""
     boxes = [Box(x + (MATRIX + 6) * i, y, MATRIX, PITCH - 5) for i in range(2)]
     return group(
         *(rect(box, fill=PAPER, stroke=SOFT, width=1, radius=0) for box in boxes),
@@ -90,7 +90,7 @@ def layer(x: float, y: float, shares: tuple = (NONE, NONE), borrows: bool = Fals
 
 
 def has(way: str, who: int, number: int) -> tuple:
-    """Tell what a processor has of the two matrices of a layer."""
+    """Return the parts of a layer's two matrices that a processor stores."""
     if way == "sharded":
         return HALVES[who], HALVES[who]
     if way == "tensor":
@@ -101,14 +101,14 @@ def has(way: str, who: int, number: int) -> tuple:
 
 
 def reads(way: str, who: int, row: int) -> tuple:
-    """Tell what a processor reads of a text of the batch."""
+    """Return the part of a text in the batch that a processor reads."""
     if way in ("data", "sharded"):
         return ALL if row % 2 == who else NONE
     return COLUMNS[who] if way == "context" else ALL
 
 
 def sentence(box: Box, share: tuple) -> str:
-    """Draw the positions of a text, and what is read of them."""
+    """Draw the positions of a text, and the part that is read."""
     edges = [[(box.x + CELL * i, box.y), (box.x + CELL * i, box.bottom)] for i in range(1, LENGTH)]
     return group(
         rect(box, fill=PAPER, stroke=SOFT, width=1, radius=0),
@@ -119,12 +119,12 @@ def sentence(box: Box, share: tuple) -> str:
 
 
 def level(y: float, number: int) -> float:
-    """Find the upper edge of a layer; the first one is the lowest."""
+    """Return the upper edge of a layer; the first layer is the lowest."""
     return y + 29 + PITCH * (LAYERS - 1 - number)
 
 
 def processor(way: str, who: int, x: float, y: float) -> str:
-    """Draw a processor: what it has of the layers, and below what it reads of the batch."""
+    """Draw a processor: its part of the layers and, below, its part of the batch."""
     card = Box(x, y, CARD_W, CARD_H)
     stack = card.cx - MATRIX - 3
     apart = CELL + 3 * (way == "pipeline")  # there the texts come one after another
@@ -145,7 +145,7 @@ def processor(way: str, who: int, x: float, y: float) -> str:
 
 
 def both(x: float, y: float, colour: str = LINE, added: bool = False) -> str:
-    """Draw what goes both ways between two processors; with a plus where it is added."""
+    """Draw data that goes both ways between two processors, with a plus if it is added."""
     middle, reach = x + CARD_W + APART / 2, APART / 2 - 3
     return group(
         arrow([(middle + 2, y), (middle - reach, y)], colour=colour),
@@ -155,7 +155,7 @@ def both(x: float, y: float, colour: str = LINE, added: bool = False) -> str:
 
 
 def travel(way: str, x: float, y: float) -> str:
-    """Draw what goes from one processor to the other."""
+    """Draw the data that goes from one processor to the other."""
     heights = [level(y, i) + (PITCH - 5) / 2 for i in range(LAYERS)]
     if way == "data":
         return both(x, sum(heights) / LAYERS, added=True)
@@ -181,7 +181,7 @@ def travel(way: str, x: float, y: float) -> str:
 
 
 def panel(way: str, x: float, y: float) -> str:
-    """Draw one way to share: its name, two processors, what they send and what they save."""
+    """Draw one way to share: its name, two processors, their communication and their savings."""
     return group(
         text(x, y - 10, NAMES[way], bold=True),
         *(processor(way, who, x + (CARD_W + APART) * who, y) for who in range(2)),
@@ -191,7 +191,7 @@ def panel(way: str, x: float, y: float) -> str:
 
 
 def schedule(who: int) -> list[tuple[int, int, int]]:
-    """List when a processor of the pipeline works: from when, how long, on which micro-batch."""
+    """List the start, duration and micro-batch of each task of a pipeline's processor."""
     turn = ROWS + 1 + BACK * (1 - who)
     ahead = [(who + i, 1, i + 1) for i in range(ROWS)]
     return ahead + [(turn + BACK * i, BACK, ROWS - i) for i in range(ROWS)]
@@ -214,7 +214,7 @@ def timeline(x: float, y: float) -> str:
 
 
 def legend(x: float, y: float) -> str:
-    """Explain the squares of the timeline, and the signs of all panels."""
+    """Explain the squares of the timeline, and the symbols of all panels."""
     ahead, back, waits = (Box(x + d, y, w, 17) for d, w in ((0, UNIT), (83, 2 * UNIT), (197, UNIT)))
     mine, other = Box(x, y + 78, MATRIX, PITCH - 5), Box(x + 128, y + 78, MATRIX, PITCH - 5)
     idle = Fraction(TIMES - sum(long for _, long, _ in schedule(0)), TIMES)

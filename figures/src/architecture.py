@@ -24,7 +24,7 @@ LOGITS = Box(DECODER_X + 36, 150, 180, 32)
 
 
 def _entrance(x: float, lit: str | None) -> str:
-    """Draw the way into a stack: tokens, embedding, and the sum with the positions."""
+    """Draw the entrance of a stack: tokens, embedding, and the sum with the positions."""
     embedding = Box(x - 90, EMBED_Y, 180, 32)
     return group(
         arrow([(x, TOKENS_Y), (x, embedding.bottom)]),
@@ -50,7 +50,7 @@ def _positions(lit: str | None) -> str:
 
 
 def _memory() -> str:
-    """Draw the encoder's output on its way into every decoder layer."""
+    """Draw the path of the encoder's output into every decoder layer."""
     gap, y = ENCODER_X + LAYER_W + 36, DECODER_Y + MEMORY_Y
     return group(
         arrow(
@@ -63,11 +63,11 @@ def _memory() -> str:
 
 
 def architecture(lit: str | None = None) -> str:
-    """Draw the encoder, the decoder, and what joins them.
+    """Draw the encoder, the decoder, and their connection.
 
     Args:
-        lit: The two digits of a chapter, whose parts are then lit; "all" lights
-            every part, and None lights none.
+        lit: The two digits of the chapter whose parts are highlighted; "all" highlights
+            every part, and None does not highlight any.
     """
     return group(
         rect(FRAME, radius=12, **around("09", lit) | {"fill": PAPER}),

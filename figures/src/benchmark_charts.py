@@ -1,4 +1,4 @@
-"""Charts of the benchmarks: training, attention alone, and decoding, against torch."""
+"""Charts of the benchmarks of training, attention and decoding, compared with torch."""
 
 import json
 import math
@@ -11,9 +11,9 @@ from colours import INK, KEY, LINE, PAPER, QUERY, SOFT, VALUE, mix, shade, tint
 from drawing import Box, circle, page, path, rect, strokes, text
 
 RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "bench.json"
-PARTS = ("training", "attention", "decoding")  # of the record, that are drawn
+PARTS = ("training", "attention", "decoding")  # the parts of the record that are drawn
 SIZES = {"small": QUERY, "base": KEY}
-CHANGES = {  # of the training, one after another; the last takes one back, and compiles
+CHANGES = {  # in training, one after another; the last one undoes a change, and compiles
     "like for like": "the same dropout",
     "dropout as the paper": "the paper's dropout, fused Adam",
     "loss in chunks": "and the loss in chunks",
@@ -41,9 +41,9 @@ ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 
 FAST = "times as fast as torch"
 DESC = (
-    "How many times as fast as torch.nn: bars for a training step of two sizes, one change after "
-    "another; lines for attention alone by length, in several ways; lines for decoding with the KV "
-    "cache by the number of new tokens. Error bars show the range of all rounds."
+    "Three charts of the speed relative to torch.nn. Bars show a training step of two model sizes "
+    "after one change after another. Lines show several ways to compute attention, by length, and "
+    "decoding with the KV cache, by the number of new tokens. Error bars show the ranges."
 )
 
 Row = dict[str, Any]
@@ -51,20 +51,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart: its style, and for each x a ratio with its range."""
+    """One line of a chart: its style, and a ratio with its range for each x."""
 
     style: tuple[str, str, str]
     points: dict[int, dict[str, float]]
 
     @property
     def last(self) -> float:
-        """The ratio at its right end."""
+        """Return the ratio at its right end."""
         return self.points[max(self.points)]["median"]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a chart: its top, its ticks from left to right, and its limits."""
+    """The scale of a chart, with its top, its ticks from left to right, and its limits."""
 
     top: float
     ticks: Sequence[int]
@@ -72,11 +72,11 @@ class Scale:
     roof: float
 
     def x(self, tick: float) -> float:
-        """Return the x of a number."""
+        """Return the x coordinate of a number."""
         return AXIS + 16 + (ACROSS - 32) * _fraction(tick, self.ticks[0], self.ticks[-1])
 
     def y(self, ratio: float) -> float:
-        """Return the y of a ratio."""
+        """Return the y coordinate of a ratio."""
         return self.top + TALL * (1 - _fraction(ratio, self.floor, self.roof))
 
 
@@ -144,7 +144,7 @@ def _bar(size: str, ratio: dict[str, float], scale: float, y: float) -> list[str
 
 
 def _lines(rows: Sequence[Row], styles: dict[str, tuple], across: str) -> list[Line]:
-    """Return a line for each style that has rows; ``across`` names their x."""
+    """Return a line for each style that has rows; ``across`` is the key of their x."""
     lines = []
     for name, style in styles.items():
         points = {row[across]: row["ratio"] for row in rows if row["name"] == name}
@@ -154,7 +154,7 @@ def _lines(rows: Sequence[Row], styles: dict[str, tuple], across: str) -> list[L
 
 
 def _chart(title: str, across: str, lines: Sequence[Line], top: float) -> list[str]:
-    """Draw lines over their x, both axes logarithmic, with labels at the right ends."""
+    """Draw lines on logarithmic axes, with labels at their right ends."""
     scale = _scale(lines, top + 14)
     parts = [text(20, top, f"{title}: {FAST}", bold=True)]
     for tick in (tick for tick in ROUND if scale.floor <= tick <= scale.roof):
@@ -186,7 +186,7 @@ def _curve(line: Line, scale: Scale) -> list[str]:
 
 
 def _scale(lines: Sequence[Line], top: float) -> Scale:
-    """Choose limits that hold all ranges, and 1."""
+    """Choose limits that include all ranges and 1."""
     ratios = [ratio for line in lines for ratio in line.points.values()]
     low, high = min(ratio["min"] for ratio in ratios), max(ratio["max"] for ratio in ratios)
     floor = max(tick for tick in ROUND if tick <= min(low, 1))
@@ -195,12 +195,12 @@ def _scale(lines: Sequence[Line], top: float) -> Scale:
 
 
 def _fraction(value: float, low: float, high: float) -> float:
-    """Return how far a value is from low to high, on a logarithmic scale."""
+    """Return a value's position between low (0) and high (1), on a logarithmic scale."""
     return math.log(value / low) / math.log(high / low) if high > low else 0.5
 
 
 def _labels_apart(wanted: Sequence[float], lowest: float) -> list[float]:
-    """Move labels until they do not overlap, with none below the lowest line; keep their order."""
+    """Move labels until they do not overlap and none is below the lowest line; keep their order."""
     order = sorted(range(len(wanted)), key=lambda label: wanted[label])
     heights: dict[int, float] = {}
     for number, label in enumerate(order):

@@ -1,44 +1,44 @@
-"""Colours, each with one meaning in every drawing of the course."""
+"""Colors that have the same meaning in every drawing of the course."""
 
 INK, LINE, SOFT = "#222222", "#555555", "#9A9A9A"
 PAPER, BOX_FILL, LIT_FILL = "#FFFFFF", "#F6F6F6", "#FFF0B3"
 QUERY, KEY, VALUE, MASKED = "#0072B2", "#D55E00", "#009E73", "#BBBBBB"  # Okabe-Ito
 HATCH = "#777777"  # on what is masked, as in the plots
 
-# Nine evenly spaced colours of two maps of matplotlib; between them we interpolate.
+# Nine evenly spaced colors from two matplotlib color maps; we interpolate between them.
 CIVIDIS = "00224e 1a386f 434e6c 61656f 7d7c78 9b9476 bcae6c dec958 fee838".split()
 RDBU_R = "053061 2a71b2 6bacd1 c2ddec f7f6f6 fbccb4 e48066 ba2832 67001f".split()
 
 
 def mix(colour: str, other: str, share: float) -> str:
-    """Move a colour towards another one; share 0 leaves it, share 1 arrives."""
+    """Mix a color with another color; share 0 returns the first, and share 1 the second."""
     pairs = zip(_channels(colour), _channels(other), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)
 
 
 def tint(colour: str) -> str:
-    """The pale form of a role's colour, for areas behind text."""
+    """Return the pale form of a role's color, for areas behind text."""
     return mix(colour, PAPER, 0.8)
 
 
 def shade(colour: str) -> str:
-    """The dark form of a role's colour, for text on white."""
+    """Return the dark form of a role's color, for text on white."""
     return mix(colour, "#000000", 0.25)
 
 
 def _channels(colour: str) -> list[int]:
-    """Red, green and blue of '#RRGGBB'."""
+    """Return the red, green and blue values of '#RRGGBB'."""
     return [int(colour.lstrip("#")[i : i + 2], 16) for i in (0, 2, 4)]
 
 
 def on_map(value: float, colours: list[str]) -> str:
-    """The colour of a value between 0 and 1 on a colour map."""
+    """Return the color of a value between 0 and 1 on a color map."""
     place = min(max(value, 0), 1) * (len(colours) - 1)
     low = min(int(place), len(colours) - 2)
     return mix(colours[low], colours[low + 1], place - low)
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever reads better on the colour."""
+    """Return black or white, whichever is easier to read on the color."""
     red, green, blue = _channels(colour)
     return INK if 0.3 * red + 0.59 * green + 0.11 * blue > 140 else PAPER

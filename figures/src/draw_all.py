@@ -13,7 +13,7 @@ PATTERN = "[0-9][0-9]_*.py"
 
 
 def sources() -> list[Path]:
-    """The files that hold a drawing: one for each chapter, the bench, and the kill matrix."""
+    """Return the source of every drawing: the chapters, the benchmarks and the kill matrix."""
     return [
         *sorted(SOURCES.glob(PATTERN)),
         SOURCES / "benchmark_charts.py",
@@ -22,7 +22,7 @@ def sources() -> list[Path]:
 
 
 def load(source: Path) -> ModuleType:
-    """Run a file whose name begins with digits, so that no import statement can name it."""
+    """Import a file whose name begins with digits, which an import statement cannot do."""
     if str(SOURCES) not in sys.path:
         sys.path.insert(0, str(SOURCES))
     spec = importlib.util.spec_from_file_location(f"figure_{source.stem}", source)
@@ -33,14 +33,14 @@ def load(source: Path) -> ModuleType:
 
 @cache
 def redraw(source: Path) -> dict[str, str]:
-    """Draw what a source draws: the text of each file by its ending."""
+    """Run a source, and return the text of each file that it produces, by suffix."""
     module = load(source)
     tables = {".md": module.markdown()} if hasattr(module, "markdown") else {}
     return {".svg": module.draw(), **tables}
 
 
 def expected(folder: Path) -> dict[Path, str]:
-    """The text of every file that a folder of drawings should hold."""
+    """Return the text of every file that a folder of drawings should contain."""
     return {
         folder / f"{source.stem}{ending}": content
         for source in sources()
@@ -49,7 +49,7 @@ def expected(folder: Path) -> dict[Path, str]:
 
 
 def differing(folder: Path = FIGURES) -> list[str]:
-    """Names of the drawings in a folder that are missing, out of date, or drawn by no source."""
+    """Return the names of the drawings that are missing, out of date, or without a source."""
     wanted = expected(folder)
     strays = [path for path in folder.glob("*.*") if path not in wanted]
     stale = [
@@ -67,17 +67,17 @@ def write(folder: Path = FIGURES) -> None:
 
 
 def main() -> int:
-    """Write the drawings, or with --check name those that differ from their files."""
-    parser = argparse.ArgumentParser(description="Draw the opening pictures of the chapters.")
+    """Write the drawings or, with --check, list the drawings that differ from their files."""
+    parser = argparse.ArgumentParser(description="Draw all pictures of the course.")
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 on a difference"
+        "--check", action="store_true", help="only check; exit with 1 if a drawing differs"
     )
     if not parser.parse_args().check:
         write()
         return 0
     names = differing()
     for name in names:
-        print(f"{name} differs from what its source draws; run: make figures")
+        print(f"{name} differs from its source; run: make figures")
     return 1 if names else 0
 
 

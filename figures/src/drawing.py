@@ -1,4 +1,4 @@
-"""Primitives that write SVG as plain text: the same call always writes the same characters."""
+"""Primitives that write SVG as plain text; the same call always writes the same characters."""
 
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
@@ -16,7 +16,7 @@ class Box:
 
     Args:
         x: Left edge, in px.
-        y: Top edge, in px, counted downwards.
+        y: Top edge, in px from the top of the page.
         w: Width, in px.
         h: Height, in px.
     """
@@ -28,12 +28,12 @@ class Box:
 
     @property
     def cx(self) -> float:
-        """The middle, from left to right."""
+        """The x coordinate of the center."""
         return self.x + self.w / 2
 
     @property
     def cy(self) -> float:
-        """The middle, from top to bottom."""
+        """The y coordinate of the center."""
         return self.y + self.h / 2
 
     @property
@@ -48,7 +48,7 @@ class Box:
 
 
 def tag(name: str, content: str | None = None, **attributes: object) -> str:
-    """Write one element; an underscore in an attribute's name becomes a hyphen."""
+    """Write one element; underscores in attribute names become hyphens."""
     written = "".join(
         f' {key.replace("_", "-")}="{_plain(value)}"'
         for key, value in attributes.items()
@@ -58,30 +58,30 @@ def tag(name: str, content: str | None = None, **attributes: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Numbers with at most two decimals, everything else escaped."""
+    """Format numbers with at most two decimals, and escape everything else."""
     if isinstance(value, (int, float)):
         return f"{round(value, 2) + 0.0:g}"
     return escape(str(value), {'"': "&quot;"})
 
 
 def group(*parts: str) -> str:
-    """Put parts together, one element per line."""
+    """Group parts, with one element per line."""
     return "\n".join(part for part in parts if part)
 
 
 def move(x: float, y: float, *parts: str) -> str:
-    """Shift parts that were drawn around their own corner (0, 0)."""
+    """Move parts that were drawn from the corner (0, 0)."""
     return tag("g", f"\n{group(*parts)}\n", transform=f"translate({_plain(x)} {_plain(y)})")
 
 
 def page(title: str, desc: str, height: float, *parts: str) -> str:
-    """Write a whole drawing: a white panel, the message on top of it, and the parts.
+    """Write a whole drawing: a white panel, the message at its top, and the parts.
 
     Args:
         title: The message of the drawing; a line break starts its second line.
-        desc: What there is to see, for a reader who does not see it.
-        height: In px; the width is the same everywhere.
-        parts: What is drawn, from the back to the front.
+        desc: A description for readers who cannot see the drawing.
+        height: In px; every drawing has the same width.
+        parts: The drawn elements, from back to front.
     """
     panel = Box(0.5, 0.5, WIDTH - 1, height - 1)
     content = group(
@@ -117,7 +117,7 @@ def text(
     colour: str = INK,
     turn: float = 0,
 ) -> str:
-    """Write one line of words; (x, y) lies on the baseline, at the anchor."""
+    """Write one line of text; (x, y) is on the baseline, at the anchor."""
     return tag(
         "text",
         escape(words),
@@ -132,7 +132,7 @@ def text(
 
 
 def centred(x: float, y: float, words: str, **style: object) -> str:
-    """Write words whose middle is at (x, y), in both directions."""
+    """Write text that is centered at (x, y) in both directions."""
     size = style.get("size", SIZE)
     return text(x, y + 0.36 * size, words, anchor="middle", **style)
 
@@ -203,7 +203,7 @@ def strokes(segments: list[list[tuple]], *, colour: str = LINE, width: float = 1
 
 
 def arrow(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: str = "") -> str:
-    """Draw a line through the points with a head at the last one."""
+    """Draw a line through the points, with an arrowhead at the last one."""
     (x0, y0), (x1, y1) = points[-2:]
     length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
     dx, dy = (x1 - x0) / length, (y1 - y0) / length
@@ -221,5 +221,5 @@ def arrow(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: 
 
 
 def _pairs(points: list[tuple]) -> str:
-    """Coordinates as SVG writes them."""
+    """Format coordinates for SVG."""
     return " ".join(f"{_plain(float(x))},{_plain(float(y))}" for x, y in points)

@@ -1,4 +1,4 @@
-"""The kill matrix: for the mistakes of each module, how the checks see them first."""
+"""The kill matrix, which shows how the checks first detect the mistakes in each module."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 
 
 def counts() -> dict[str, Counter]:
-    """Count, for each module in the order of imports, how its mistakes are seen first."""
+    """Count how the mistakes in each module are first detected, in the order of imports."""
     found: dict[str, Counter] = {}
     for name in exercises():
         for mistake in known_mistakes(name):
@@ -23,13 +23,13 @@ def counts() -> dict[str, Counter]:
 
 
 def draw() -> str:
-    """Draw one row for each module and one column for each kind; the darker, the more."""
+    """Draw one row for each module and one column for each kind; darker cells count more."""
     found = counts()
     total = sum(sum(row.values()) for row in found.values())
     unseen = sum(row[""] for row in found.values())
     desc = (
-        f"A table of {len(found)} modules by {len(KINDS)} ways in which a mistake can show. Each "
-        "cell is the percentage of the module's known mistakes that are seen first in that way."
+        f"A table of {len(found)} modules and {len(KINDS)} ways in which a mistake can show. Each "
+        "cell is the percentage of the module's known mistakes that first show in that way."
     )
     heads = [
         text(LEFT + WIDE * (n + 0.5) + 5, TOP - 8, kind, turn=-90) for n, kind in enumerate(KINDS)
@@ -39,20 +39,20 @@ def draw() -> str:
         f"{total} known mistakes, {unseen or 'none'} of them undetected",
         desc,
         TOP + HIGH * len(found) + 12,
-        text(20, 54, "percent of a module's mistakes that are seen first in this way"),
+        text(20, 54, "percent of a module's mistakes that first show in this way"),
         *heads,
         *(part for row in rows for part in row),
     )
 
 
 def markdown() -> str:
-    """Write the sentence of each mistake, where it was seen, and how the check sees it."""
+    """Write each mistake's sentence, where it was found, and how the check detects it."""
     lines = [
-        "# Known mistakes, and how the checks see them",
+        "# Known mistakes, and how the checks detect them",
         "",
         "Written by `make figures` from `course_lib.exercises`.",
         "",
-        "A check says: *This is what you get when …*, and the sentence of the mistake. A mistake "
+        "A check says *This is what you get when …* and the sentence of the mistake. A mistake "
         "fails only the stages that its sentence touches.",
     ]
     for name in exercises():

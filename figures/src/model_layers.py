@@ -1,4 +1,4 @@
-"""The encoder layer and the decoder layer, put together from the parts."""
+"""The encoder layer and the decoder layer, built from the parts."""
 
 from colours import PAPER
 from drawing import Box, arrow, group, move, path, polygon, rect, text
@@ -22,7 +22,7 @@ INNER_X, INNER_W = 36, 180
 
 
 def _row(y: float, h: float) -> Box:
-    """A part that fills the inner width of a layer."""
+    """Return the box of a part that fills the inner width of a layer."""
     return Box(INNER_X, y, INNER_W, h)
 
 
@@ -31,18 +31,18 @@ NORM_1, LOOK_BACK = _row(302, 24), _row(348, 62)
 
 
 def up(below: float, above: float) -> str:
-    """Draw an arrow up the middle of a layer."""
+    """Draw an upward arrow in the middle of a layer."""
     return arrow([(CENTRE, below), (CENTRE, above)])
 
 
 def bypass(y: float, to: Box, side: str) -> str:
-    """Draw the residual connection: it leaves the middle at y and enters Add & Norm."""
+    """Draw the residual connection, which leaves the middle at y and enters Add & Norm."""
     outside, edge = (12, to.x) if side == "left" else (LAYER_W - 12, to.right)
     return arrow([(CENTRE, y), (outside, y), (outside, to.cy), (edge, to.cy)])
 
 
 def frame(height: float, name: str, chapter: str, lit: str | None) -> str:
-    """Draw the outline of a layer with its name, its chapter and how often it is stacked."""
+    """Draw the outline of a layer with its name, its chapter and the size of the stack."""
     return group(
         rect(Box(0, 0, LAYER_W, height), radius=12, **around(chapter, lit)),
         text(8, 21, name, bold=True),
@@ -67,7 +67,7 @@ def _feed_and_norm(residual: str, badges: str, lit: str | None) -> str:
 
 
 def self_attention(box: Box, norm: Box, mask: str, residual: str, lit: str | None) -> str:
-    """Draw self-attention with its Add & Norm: all three inputs are the same vectors."""
+    """Draw self-attention with its Add & Norm; all three inputs are the same vectors."""
     fan, fork = box.bottom + 24, box.bottom + 32
     side = "right" if residual == "left" else "left"
     return group(
@@ -82,7 +82,7 @@ def self_attention(box: Box, norm: Box, mask: str, residual: str, lit: str | Non
 
 
 def cross_attention(lit: str | None) -> str:
-    """Draw cross-attention: values and keys from memory on the left, queries from below."""
+    """Draw cross-attention; values and keys come from memory on the left, queries from below."""
     query, fork = CENTRE + PORT, 290
     return group(
         bypass(fork, NORM_2, "right"),
@@ -122,7 +122,7 @@ def decoder_layer(x: float, y: float, lit: str | None = None) -> str:
 
 
 def small_layer(box: Box, cross: bool = False) -> str:
-    """Draw a layer so small that only the shapes of its parts are left."""
+    """Draw a small layer that shows only the shapes of its parts."""
     heights = [7, 13, 7, 13] + ([7, 13] if cross else [])
     tops = [box.y + 7 + sum(heights[:i]) + 4 * i for i in range(len(heights))]
     rows = [Box(box.cx - 44, y, 88, h) for y, h in zip(tops, heights, strict=True)]

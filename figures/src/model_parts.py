@@ -1,4 +1,4 @@
-"""The parts of the model, each with one shape that it keeps in every drawing."""
+"""The parts of the model, each with the same shape in every drawing."""
 
 from math import pi, sin
 
@@ -12,19 +12,19 @@ ROLES = (("V", VALUE), ("K", KEY), ("Q", QUERY))  # from left to right, as in th
 
 
 def look(chapter: str, lit: str | None) -> dict:
-    """Fill and outline of a part: pale yellow with a thick outline when its chapter is lit."""
+    """Return a part's fill and outline, pale yellow and thick if its chapter is highlighted."""
     if lit in (chapter, EVERYTHING):
         return {"fill": LIT_FILL, "stroke": INK, "width": 2.2}
     return {"fill": BOX_FILL, "stroke": LINE, "width": 1.2}
 
 
 def around(chapter: str, lit: str | None) -> dict:
-    """Fill and outline of a part with others inside; white when those are lit as well."""
+    """Return the look of a part with inner parts, white if these are highlighted as well."""
     return look(chapter, lit) | {"fill": LIT_FILL if lit == chapter else PAPER}
 
 
 def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
-    """Draw the number of the chapter that builds a part; dark when that chapter is lit."""
+    """Draw the number of the chapter that builds a part; dark if that chapter is highlighted."""
     on = lit in (chapter, EVERYTHING)
     return group(
         circle(x, y, 11.5, fill=INK if on else PAPER, stroke=INK),
@@ -33,7 +33,7 @@ def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
 
 
 def change(x: float, y: float, number: int, words: str = "") -> str:
-    """Draw the number of a change, dark and square unlike a chapter's, and what it changes."""
+    """Draw a change's number, dark and square unlike a chapter's, and a label."""
     first = y + 5 - 9.5 * words.count("\n")
     return group(
         rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
@@ -53,7 +53,7 @@ def block(box: Box, words: str, chapter: str, lit: str | None = None) -> str:
 
 
 def attention(box: Box, lit: str | None = None, words: str = "attention") -> str:
-    """Draw attention (chapter 01): a shape with round ends."""
+    """Draw attention (chapter 01) as a shape with round ends."""
     return group(
         rect(box, radius=min(box.h / 2, 26), **around("01", lit)),
         text(box.x + 11, box.cy + 5, words) if words else "",
@@ -61,7 +61,7 @@ def attention(box: Box, lit: str | None = None, words: str = "attention") -> str
 
 
 def sheets(box: Box, lit: str | None = None) -> str:
-    """Draw the outline of multi-head attention (chapter 02): sheets that lie on each other."""
+    """Draw the outline of multi-head attention (chapter 02) as overlapping sheets."""
     behind = [Box(box.x + d, box.y - d, box.w, box.h) for d in (6, 3)]
     return group(*(rect(sheet, **look("02", lit)) for sheet in (*behind, box)))
 
@@ -80,7 +80,7 @@ def multi_head(box: Box, mask: str, lit: str | None = None) -> str:
 
 
 def mask_grid(x: float, y: float, kind: str, lit: str | None = None) -> str:
-    """Draw a small mask (chapter 06): queries down, keys across, hatched where none may look."""
+    """Draw a small mask (chapter 06): queries down, keys across, blocked cells hatched."""
     size, length, style = 6.5, 4, around("06", lit)
     return group(
         rect(Box(x, y, size * length, size * length), radius=0, **style),
@@ -94,17 +94,17 @@ def mask_grid(x: float, y: float, kind: str, lit: str | None = None) -> str:
 
 
 def may_look(kind: str, query: int, key: int, length: int) -> bool:
-    """Whether a query may look at a key: not at the padding (the last), nor, for "both", later."""
+    """Return whether a query may look at a key; it may not be padding or, for "both", later."""
     return key < length - 1 and (kind == "padding" or key <= query)
 
 
 def add_norm(box: Box, lit: str | None = None) -> str:
-    """Draw Add & Norm (chapter 04): a flat strip."""
+    """Draw Add & Norm (chapter 04) as a flat strip."""
     return block(box, "Add & norm", "04", lit)
 
 
 def feed_forward(box: Box, lit: str | None = None, words: str = "Feed forward") -> str:
-    """Draw the feed-forward network (chapter 05): narrow, wide in the middle, narrow."""
+    """Draw the feed-forward network (chapter 05), which is narrow at both ends."""
     return group(
         polygon(hexagon(box), **look("05", lit)),
         centred(box.cx, box.cy, words) if words else "",
@@ -112,7 +112,7 @@ def feed_forward(box: Box, lit: str | None = None, words: str = "Feed forward") 
 
 
 def hexagon(box: Box, slope: float = 0.17) -> list[tuple]:
-    """Corners of the shape of the feed-forward network."""
+    """Return the corners of the feed-forward network's shape."""
     inset = slope * box.w
     return [
         (box.x + inset, box.y),
@@ -125,14 +125,14 @@ def hexagon(box: Box, slope: float = 0.17) -> list[tuple]:
 
 
 def wave(x: float, y: float, lit: str | None = None) -> str:
-    """Draw the positional encoding (chapter 03): one period of a wave in a circle."""
+    """Draw the positional encoding (chapter 03) as one period of a wave in a circle."""
     points = [(x - 10 + 20 * t / 24, y - 6 * sin(2 * pi * t / 24)) for t in range(25)]
     style = look("03", lit)
     return group(circle(x, y, 14, fill=style["fill"], stroke=style["stroke"]), path(points))
 
 
 def plus(x: float, y: float) -> str:
-    """Draw a sum: a plus in a circle."""
+    """Draw a sum as a plus in a circle."""
     return group(
         circle(x, y, 9),
         path([(x - 5, y), (x + 5, y)]),
@@ -141,7 +141,7 @@ def plus(x: float, y: float) -> str:
 
 
 def ports(box: Box, y: float, roles: tuple = ROLES) -> str:
-    """Draw the coloured arrows V, K and Q from height y up into an attention box."""
+    """Draw the colored arrows V, K and Q from y up to an attention box."""
     where = {name: box.cx + PORT * (i - 1) for i, (name, _) in enumerate(ROLES)}
     return group(
         *(

@@ -1,4 +1,4 @@
-"""Vectors, tokens and maps of weights: everything that is drawn as cells."""
+"""Drawings that consist of cells: vectors, tokens and maps of weights."""
 
 from math import ceil, floor
 
@@ -17,11 +17,11 @@ from colours import (
 )
 from drawing import Box, centred, group, rect, strokes
 
-PITCH = 8  # px from one line of the hatch to the next, across, as in the plots
+PITCH = 8  # horizontal distance in px between hatch lines, as in the plots
 
 
 def number(value: float, decimals: int = 2) -> str:
-    """A number as we print it: rounded, without trailing zeros, with a real minus sign."""
+    """Format a number: rounded, without trailing zeros, and with a real minus sign."""
     return f"{round(value, decimals) + 0.0:g}".replace("-", "−")
 
 
@@ -34,9 +34,9 @@ def cell(box: Box, words: str = "", *, fill: str = PAPER, stroke: str = LINE) ->
 
 
 def blocked(box: Box, *, width: float = 1.2) -> str:
-    """Draw a cell that may not be looked at: grey and hatched, so that no colour is needed.
+    """Draw a blocked cell, gray and hatched, so that it is visible without color.
 
-    Where x + y is the same, it is the same line: the hatch runs on from cell to cell.
+    Points with the same x + y are on the same line, so the hatch continues across cells.
     """
     first = PITCH * (floor((box.x + box.y) / PITCH) + 1)
     lines = []
@@ -51,7 +51,7 @@ def blocked(box: Box, *, width: float = 1.2) -> str:
 
 
 def vector(box: Box, values: list, *, colour: str = LINE, numbers: bool = True) -> str:
-    """Draw a vector as a row of cells in the colour of its role."""
+    """Draw a vector as a row of cells in the color of its role."""
     w = box.w / len(values)
     fill = BOX_FILL if colour == LINE else tint(colour)
     return group(
@@ -74,7 +74,7 @@ def column(box: Box, count: int) -> str:
 
 
 def token(box: Box, word: str, *, lit: bool = False) -> str:
-    """Draw a token: a word in a rounded frame; lit when the drawing speaks of this one."""
+    """Draw a token as a word in a rounded frame; ``lit`` highlights it."""
     fill, width = (LIT_FILL, 2.2) if lit else (PAPER, 1)
     return group(
         rect(box, fill=fill, stroke=INK, width=width, radius=7), centred(box.cx, box.cy, word)
@@ -82,7 +82,7 @@ def token(box: Box, word: str, *, lit: bool = False) -> str:
 
 
 def heat(x: float, y: float, weights: list[list[float]], size: float) -> str:
-    """Draw weights between 0 and 1 as a map: queries down, keys across."""
+    """Draw weights between 0 and 1 as a map, with queries down and keys across."""
     return group(
         *(
             cell(

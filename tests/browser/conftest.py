@@ -1,4 +1,4 @@
-"""One browser and one JupyterLab for all tests; each opens a notebook of its own."""
+"""One browser and one JupyterLab for all tests; each test opens its own notebook."""
 
 import shutil
 
@@ -8,7 +8,7 @@ from browser_driver import NO_BROWSER, ROOT, Lab, chromium, jupyter_lab
 
 @pytest.fixture(scope="session")
 def browser():
-    """Start the system's Chromium, or skip with the way to get it."""
+    """Start the system's Chromium, or skip the test and say how to install it."""
     with chromium() as browser:
         if browser is None:
             pytest.skip(NO_BROWSER)
@@ -17,7 +17,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def course(tmp_path_factory):
-    """Copy the chapters alone into a folder, which JupyterLab shows."""
+    """Copy only the chapters into a folder, which JupyterLab shows."""
     folder = tmp_path_factory.mktemp("course")
     shutil.copytree(ROOT / "notebooks", folder / "notebooks")
     return folder
@@ -25,14 +25,14 @@ def course(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def jupyter(browser, course, tmp_path_factory):
-    """Open JupyterLab on the course's folder, as ``make lab`` does."""
+    """Open JupyterLab in the course's folder, as ``make lab`` does."""
     with jupyter_lab(course, tmp_path_factory.mktemp("settings")) as address:
         yield Lab(browser, address, "notebooks/00_start_here.ipynb")
 
 
 @pytest.fixture
 def lab(jupyter):
-    """Return JupyterLab, and hold it in the end to have met no error and no other host."""
+    """Return JupyterLab; at the end, check that it has no errors and contacted no other host."""
     yield jupyter
     jupyter.page.evaluate("jupyterapp.shell.currentWidget.dispose()")  # its kernel stays
     errors, hosts = jupyter.errors, jupyter.hosts

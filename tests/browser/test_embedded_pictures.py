@@ -1,4 +1,4 @@
-"""A chapter that is opened alone, without the folder of figures, shows its pictures."""
+"""A chapter shows its pictures even without the folder of figures."""
 
 SHOWN = "image => image.complete && image.naturalWidth === 800 && image.alt.length > 20"
 

@@ -1,4 +1,4 @@
-"""The explorers without a kernel: numbers, pointer, keyboard, themes; and their still pictures."""
+"""The explorers without a kernel: numbers, pointer, keyboard, themes, and still pictures."""
 
 import io
 import random
@@ -21,11 +21,11 @@ TOLERANCE = 1e-6
 WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
 SLOW = 50  # ms from a pointer event to a changed picture
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
-MAX_DIFFERENCE = 4.0  # mean of two stills, of 255: fonts differ between computers
+MAX_DIFFERENCE = 4.0  # mean over all pixels, of 255, because fonts differ between computers
 
 
 def chances(draw: random.Random) -> dict[str, dict[str, float]]:
-    """Draw other probabilities for the words that may follow each other in chapter 14."""
+    """Draw new probabilities for the words that can follow each other in chapter 14."""
     drawn = {last: {word: draw.random() + 0.01 for word in row} for last, row in WEATHER.items()}
     totals = {last: sum(row.values()) for last, row in drawn.items()}
     return {
@@ -113,7 +113,7 @@ def page(browser: Browser, address: str, explorer: type[Explorer]) -> Iterator[P
 
 
 def flat(value: object, like: object) -> list[float]:
-    """Return the numbers of a value whose names ``like`` has, too; a text is its letters."""
+    """Return the numbers in the fields that ``like`` also has; a text counts as its letters."""
     if isinstance(like, dict):
         return [x for name in sorted(like) for x in flat(value[name], like[name])]
     if isinstance(like, str):
@@ -138,7 +138,7 @@ def test_the_module_computes_the_numbers_of_the_package(page: Page, explorer: ty
 
 
 @every_explorer
-def test_the_picture_follows_the_pointer_at_once(page: Page, explorer: type[Explorer], capsys):
+def test_the_picture_follows_the_pointer_immediately(page: Page, explorer: type[Explorer], capsys):
     page.evaluate(WATCH)
     box = page.locator(".explorer .handle").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -155,7 +155,7 @@ def test_the_picture_follows_the_pointer_at_once(page: Page, explorer: type[Expl
 
 
 @every_explorer
-def test_every_control_has_a_name_and_moves_the_picture_by_keyboard(page: Page, explorer):
+def test_every_control_has_a_name_and_changes_the_picture_by_keyboard(page: Page, explorer):
     for more in page.locator(".explorer details").all():
         more.evaluate("details => { details.open = true; }")
     controls = page.locator(".explorer :is(.handle, input, select)")
@@ -219,7 +219,7 @@ def test_on_a_phone_the_sentences_stay_in_view_next_to_picture_and_controls(
 
 
 @every_explorer
-def test_no_slider_key_moves_the_page(page: Page, explorer: type[Explorer]):
+def test_slider_keys_do_not_scroll_the_page(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
     for handle in page.locator(".explorer .handle").all():
         handle.focus()
@@ -231,7 +231,7 @@ def test_no_slider_key_moves_the_page(page: Page, explorer: type[Explorer]):
 
 
 def swipe(page: Page, x: float, y: float, step: tuple[int, int]) -> None:
-    """Move a finger from a point in ten steps of (right, down) pixels, and lift it."""
+    """Move a finger from a point in ten steps of (right, down) pixels, and then lift it."""
     fingers = page.context.new_cdp_session(page)
     for n, kind in enumerate(["touchStart", *["touchMove"] * 10, "touchEnd"]):
         points = [] if kind == "touchEnd" else [{"x": x + n * step[0], "y": y + n * step[1]}]
@@ -240,19 +240,19 @@ def swipe(page: Page, x: float, y: float, step: tuple[int, int]) -> None:
 
 
 @every_explorer
-def test_a_finger_that_scrolls_the_page_presses_nothing(page: Page, explorer: type[Explorer]):
+def test_a_finger_that_scrolls_the_page_does_not_click(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
     for handle in page.locator(".explorer .handle.scrolls").all():
         handle.scroll_into_view_if_needed()
         before = page.locator(".explorer").inner_html()
-        for step in [(0, -15), (6, 0)]:  # to the side, too
+        for step in [(0, -15), (6, 0)]:  # also sideways
             box = handle.bounding_box()
             swipe(page, box["x"] + 59, box["y"] + box["height"] / 2, step)  # 59: a head's switch
             assert page.locator(".explorer").inner_html() == before
 
 
 @every_explorer
-def test_a_finger_drags_what_is_dragged_and_leaves_the_page(page: Page, explorer: type[Explorer]):
+def test_a_finger_drags_a_handle_without_scrolling_the_page(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
     for handle in page.locator(".explorer .handle.drags").all():
         handle.scroll_into_view_if_needed()
@@ -265,7 +265,7 @@ def test_a_finger_drags_what_is_dragged_and_leaves_the_page(page: Page, explorer
 
 
 @every_explorer
-def test_the_arrow_up_moves_what_is_dragged_up(page: Page, explorer: type[Explorer]):
+def test_the_up_arrow_moves_a_handle_up(page: Page, explorer: type[Explorer]):
     for handle in page.locator(".explorer .handle.drags").all():
         dragged = handle.locator(":scope > *").last
         before = dragged.bounding_box()["y"]
@@ -274,9 +274,7 @@ def test_the_arrow_up_moves_what_is_dragged_up(page: Page, explorer: type[Explor
 
 
 @every_explorer
-def test_a_finger_sets_a_slider_with_a_tap_but_not_while_it_scrolls(
-    page: Page, explorer: type[Explorer]
-):
+def test_a_tap_sets_a_slider_but_a_scroll_does_not(page: Page, explorer: type[Explorer]):
     page.evaluate("document.body.style.padding = '2000px 0'")
     fingers = page.context.new_cdp_session(page)
     fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
@@ -296,5 +294,5 @@ def test_a_finger_sets_a_slider_with_a_tap_but_not_while_it_scrolls(
         assert slider.input_value() == before
 
 
-def test_there_is_a_browser(browser):
+def test_a_browser_is_installed(browser):
     assert browser, NO_BROWSER

@@ -1,4 +1,4 @@
-"""The heads explorer: the translator in JavaScript is Python's; the game, mistakes, a kernel."""
+"""The heads explorer: its translator in JavaScript, its game, its error messages, and a kernel."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.viz.heads_explorer import HeadsExplorer, number_words, read_through
 
 NUMBERS = 200
-TOLERANCE = 1e-2  # of logits and weights, of a model with 16-bit weights
+TOLERANCE = 1e-2  # for the logits and weights of a model with 16-bit weights
 SLOW = 100  # ms for a translation
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 TRANSLATE = """async ([file, samples]) => {
@@ -40,7 +40,7 @@ CHANGES = """async ([written, right]) => {
     const [start, end] = commonEnds(written, right);
     return [written, right].map((text) => text.slice(start, text.length - end));
 }"""
-# how long it takes from a key to the frame that shows the translation with another head off or on
+# the time from a key press to the frame with the new translation
 PRESS = """async (handle) => {
     const times = [];
     for (let n = 0; n < 20; n++) {
@@ -56,7 +56,7 @@ PRESS = """async (handle) => {
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory) -> Path:
-    """Write the trained translator as the site's build does."""
+    """Write the trained translator in the same way as the site's build."""
     path = tmp_path_factory.mktemp("weights") / TRANSLATOR
     write_translator(path)
     return path
@@ -73,7 +73,7 @@ def page(browser, weights) -> Iterator[Page]:
 
 
 def with_logits(translator: Translator, words: str, off: list) -> dict:
-    """Translate with Python, and keep the logits of the last pass, which is that of the maps."""
+    """Translate with Python, and keep the logits of the last pass, which also makes the maps."""
     passes: list[torch.Tensor] = []
     output = translator.model.output
     with output.register_forward_hook(lambda _, inputs, logits: passes.append(logits)):
@@ -81,7 +81,7 @@ def with_logits(translator: Translator, words: str, off: list) -> dict:
     return reading | reading["maps"] | {"logits": passes[-1][0]}
 
 
-def test_the_translator_in_javascript_is_that_of_python(page: Page, capsys):
+def test_the_translators_in_javascript_and_python_agree(page: Page, capsys):
     draw = random.Random(0)
     numbers = [*draw_numbers("train", NUMBERS // 2), *draw_numbers("test", NUMBERS // 2)]
     samples = [(n, draw.sample(HEADS, 3 * (k % 4))) for k, n in enumerate(numbers)]
@@ -115,12 +115,12 @@ def test_the_file_has_the_parts_of_every_number(weights):
         assert source == translator.source_ids([spell(number, "en")])[0].tolist()
 
 
-def test_the_browser_reads_the_numbers_that_python_reads(page: Page):
+def test_the_browser_accepts_the_numbers_that_python_accepts(page: Page):
     for text in ("345", " 0,345 ", "0", "999,999"):
         assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
 
 
-def test_the_browser_rejects_what_python_rejects_with_a_short_sentence(page: Page):
+def test_the_browser_rejects_the_same_texts_as_python_with_a_short_sentence(page: Page):
     for text in ("", "1000000", "9" * 5000, "-3", "٣", "3 hundred", "forty-five"):
         with pytest.raises(ValueError):
             number_words(text)
@@ -128,9 +128,9 @@ def test_the_browser_rejects_what_python_rejects_with_a_short_sentence(page: Pag
         assert "is not a number below" in answer and len(answer) < 200
 
 
-def test_what_changes_is_between_the_common_beginning_and_the_common_end(page: Page):
+def test_a_change_is_between_the_common_prefix_and_the_common_suffix(page: Page):
     right = "dreihundertfünf"
-    changes = {  # of each word, the letters that are not right and those that they should be
+    changes = {  # for each word, the wrong letters and the right ones
         "achthundertfünf": ["acht", "drei"],
         "dreihundert": ["", "fünf"],
         "hundertfünf": ["", "drei"],
@@ -146,18 +146,18 @@ def test_what_changes_is_between_the_common_beginning_and_the_common_end(page: P
 
 
 def switch(page: Page, place: str, layer: int, head: int) -> None:
-    """Click on the switch of a head."""
+    """Click the switch of a head."""
     row, column = divmod(HEADS.index([place, layer, head]), 4)
     box = page.locator(".explorer svg").nth(1).bounding_box()
     page.mouse.click(box["x"] + 75 * column + 59, box["y"] + 62 + 70 * row + 23)
 
 
 def grid(page: Page | Locator) -> Locator:
-    """Find the small maps, which take the keys."""
+    """Find the small maps, which receive key presses."""
     return page.get_by_role("slider", name="heads")
 
 
-def test_without_its_last_cross_attention_a_number_comes_out_wrong_and_red(page: Page):
+def test_without_the_last_cross_attention_a_number_is_wrong_and_red(page: Page):
     said, text = page.locator(".said"), page.locator(".explorer svg").first
     red = text.locator(".future")
     assert red.count() == 0
@@ -174,7 +174,7 @@ def test_without_its_last_cross_attention_a_number_comes_out_wrong_and_red(page:
     expect(page.get_by_text("21 of 24 heads are on")).to_be_visible()
 
 
-def test_the_record_is_the_fewest_heads_with_which_a_number_is_right(page: Page):
+def test_the_record_is_the_fewest_heads_that_translate_a_number_correctly(page: Page):
     record = page.get_by_text("Your record")
     expect(record).to_contain_text("24")
     translator, off, best = load_or_train(), [], len(HEADS)
@@ -203,11 +203,11 @@ def test_keys_choose_a_head_and_switch_it(page: Page):
         page.keyboard.press(key)
         expect(said).to_contain_text(f"head 1, cross-attention, layer 0, which is {now}")
     for _ in range(8):
-        page.keyboard.press("ArrowUp")  # beyond the first row nothing happens
+        page.keyboard.press("ArrowUp")  # above the first row, nothing happens
     expect(said).to_contain_text("head 1, encoder self-attention, layer 0, which is on")
 
 
-def test_a_file_that_does_not_come_is_said_and_the_maps_stay(page: Page):
+def test_a_missing_file_is_reported_and_the_maps_stay(page: Page):
     page.unroute(f"**/{TRANSLATOR}")
     switch(page, "cross", 1, 0)
     expect(page.locator(".said")).to_contain_text("could not be loaded")
@@ -217,7 +217,7 @@ def test_a_file_that_does_not_come_is_said_and_the_maps_stay(page: Page):
     expect(page.locator(".said")).to_contain_text("which is right")
 
 
-def test_of_another_training_run_nothing_is_shown_once_the_translator_is_there(browser, weights):
+def test_maps_of_another_training_run_disappear_when_the_translator_loads(browser, weights):
     with served() as address:
         explorer = HeadsExplorer()
         explorer.reading = explorer.reading | {"text": "of another run"}
@@ -257,7 +257,7 @@ def test_the_browser_translates_quickly(page: Page, capsys):
     assert np.median(times) < 2 * SLOW
 
 
-def test_a_long_wrong_translation_leaves_the_title_of_the_map_free(browser):
+def test_a_long_wrong_translation_does_not_cover_the_title_of_the_map(browser):
     explorer = HeadsExplorer()
     explorer.reading = explorer.reading | {"text": 12 * "hundert"}
     with served() as address:

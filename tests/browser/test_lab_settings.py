@@ -1,4 +1,4 @@
-"""Chapters in a real JupyterLab: nothing jumps while scrolling, and opening one changes nothing."""
+"""Chapters in a real JupyterLab do not jump while scrolling or change when they are opened."""
 
 import pytest
 from browser_driver import Lab
@@ -22,9 +22,9 @@ def jumps_while_scrolling_up(page: Page, step: int = 200) -> list[float]:
     """Turn the mouse wheel from the end of the notebook to its start.
 
     Returns:
-        For every turn, by how many pixels a visible cell missed the place that was expected.
+        For every turn, the distance in pixels between a visible cell and its expected place.
     """
-    for _ in range(2):  # the notebook may grow while its end comes into view
+    for _ in range(2):  # the notebook can grow when its end becomes visible
         page.evaluate(LAST_CELL)
         page.wait_for_timeout(500)
     page.mouse.move(800, 500)
@@ -37,10 +37,10 @@ def jumps_while_scrolling_up(page: Page, step: int = 200) -> list[float]:
     return jumps
 
 
-def test_nothing_jumps_while_a_reader_scrolls_up(course, lab: Lab):
+def test_cells_do_not_jump_while_a_reader_scrolls_up(course, lab: Lab):
     lab.open("notebooks/21_modern_models.ipynb")
     jumps = jumps_while_scrolling_up(lab.page)
-    assert len(jumps) > 30, "the chapter is long"
+    assert len(jumps) > 30, "the chapter is too short for this test"
     assert max(map(abs, jumps)) <= MAX_JUMP
 
 
@@ -53,7 +53,7 @@ def workbook(course):
 @pytest.mark.parametrize(
     "path", ["notebooks/06_masks.ipynb", "unchanged_workbook/01_attention.ipynb"]
 )
-def test_opening_and_saving_a_chapter_changes_nothing(path, course, workbook, lab: Lab):
+def test_opening_and_saving_a_chapter_does_not_change_it(path, course, workbook, lab: Lab):
     before = (course / path).read_bytes()
     lab.open(path)
     assert not lab.is_unsaved()

@@ -1,4 +1,4 @@
-"""What the explorer of masks does under a pointer and a keyboard, and what it says."""
+"""The mask explorer responds to pointer and keyboard, and explains what it shows."""
 
 import pytest
 from explorer_page import open_explorer, served
@@ -18,7 +18,7 @@ def address():
 
 @pytest.fixture
 def page(browser, address):
-    """Open the explorer as chapter 06 shows it."""
+    """Open the explorer in the state that chapter 06 shows."""
     opened = open_explorer(browser, address, MaskExplorer())
     errors = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
@@ -28,7 +28,7 @@ def page(browser, address):
 
 
 def drag(page, *cells):
-    """Press the pointer on the first of some cells, move it over the others, and release it."""
+    """Press the pointer on the first cell, move it over the other cells, and release it."""
     box = page.locator(".explorer svg").first.bounding_box()
     for n, (t, s) in enumerate(cells):
         page.mouse.move(box["x"] + LEFT + CELL * (s + 0.5), box["y"] + TOP + CELL * (t + 0.5))
@@ -44,17 +44,17 @@ def rows(page) -> list[str]:
 
 
 def said(page) -> str:
-    """Read the sentences."""
+    """Read the sentences that the explorer shows."""
     return page.locator(".explorer .said").inner_text()
 
 
-def test_the_first_cell_decides_whether_a_drag_opens_or_blocks_and_none_is_skipped(page):
+def test_the_first_cell_decides_whether_a_drag_opens_or_blocks_every_cell(page):
     before = ["✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··", "✓✓✓✓··"]
     assert rows(page) == before
     drag(page, (1, 2), (1, 5))  # a fast drag over a blocked cell, two more, and the last
     assert rows(page) == [before[0], "✓✓!!!!", *before[2:]]
     drag(page, (1, 5), (1, 2))
-    drag(page, (0, 1), (0, 0))  # to a cell that is open and stays so
+    drag(page, (0, 1), (0, 0))  # to a cell that is open and stays open
     assert rows(page) == ["✓!····", *before[1:]]
     drag(page, (0, 0), (3, 3))  # from an open cell, over open and blocked ones
     assert rows(page) == ["·!····", "✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··"]
@@ -79,7 +79,7 @@ def test_the_keyboard_moves_a_cursor_and_opens_cells(page):
     expect(handle).to_have_attribute("aria-valuetext", "[pad] may not look at [pad]")
 
 
-def test_it_says_what_leaks_and_what_is_empty(page):
+def test_it_reports_leaks_and_empty_rows(page):
     assert "leaks" not in said(page)
     page.get_by_role("button", name="padding").click()
     leaked = MaskExplorer(mask="padding").numbers()["leaked"][:3]
@@ -87,14 +87,14 @@ def test_it_says_what_leaks_and_what_is_empty(page):
     numbers = [f"“{word}” {leak:.2f}" for word, leak in zip(words, leaked, strict=True)]
     assert f"Weight on later positions: {', '.join(numbers)}." in said(page)
     frames = page.locator(".explorer rect.future")
-    assert frames.count() == 2 * (3 + 2 + 1), "each cell that leaks, in both tables"
+    assert frames.count() == 2 * (3 + 2 + 1), "every leaking cell, in both tables"
     page.get_by_role("button", name=CROSS).click()
     assert "leaks" not in said(page) and frames.count() == 0
     page.get_by_label("source words").fill("[pad] [pad]")
     assert "our weights are 0 there, and those of nn.MultiheadAttention are nan" in said(page)
 
 
-def test_wrong_words_get_a_sentence_and_the_last_good_picture_stays(page):
+def test_invalid_words_are_explained_and_the_last_valid_picture_stays(page):
     good = rows(page)
     page.get_by_label("target words").fill("a b c d e f g")
     assert "The target has 7 words. Type 1 to 6 words" in said(page)
@@ -106,7 +106,7 @@ def test_wrong_words_get_a_sentence_and_the_last_good_picture_stays(page):
     assert "the vector of [unk] for “donau" in said(page) and "…”" in said(page)
 
 
-def test_a_button_says_whether_it_is_on_and_changes_nothing_else(page):
+def test_a_button_shows_whether_it_is_on_and_does_not_change_anything_else(page):
     pressed = page.locator(".explorer button[aria-pressed=true]")
     page.get_by_role("button", name=CROSS).click()
     for name in ("causal", "padding", "both", "nothing blocked"):

@@ -1,4 +1,4 @@
-"""The explorer of positions plays without a kernel, and follows the reader in its chapter."""
+"""The position explorer plays without a kernel, and its chapter knows the reader's choice."""
 
 import re
 
@@ -11,7 +11,7 @@ from course_lib.viz.position_explorer import PositionExplorer
 
 CHAPTER = "notebooks/03_positions.ipynb"
 LEFT, TOP = 44, 32  # of the map, as in positions.js
-# which positions the picture shows in a second, and how often a hand is between two of them
+# the positions that the picture shows in a second, and how often a hand is between two of them
 WATCH = """async () => {
     const [shown, hand] = [new Set(), '.hand'];
     let turned = 0;
@@ -36,9 +36,9 @@ def map_of(page: Page):
     return page.locator(".explorer .handle").first
 
 
-def test_it_plays_when_asked_turns_the_hands_and_stops_after_a_full_round(browser, address):
+def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(browser, address):
     page = open_explorer(browser, address, PositionExplorer(position=3, positions=15))
-    assert page.evaluate(WATCH) == [[3], 0], "it runs by itself"
+    assert page.evaluate(WATCH) == [[3], 0], "it started without a click"
     page.get_by_role("button", name="Play").click()
     shown, turned = page.evaluate(WATCH)
     assert shown == list(range(shown[0], shown[-1] + 1)) and shown[-1] > 5 and turned > 10
@@ -47,9 +47,9 @@ def test_it_plays_when_asked_turns_the_hands_and_stops_after_a_full_round(browse
     assert paused < 14
     page.get_by_role("button", name="Play").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
-    assert page.evaluate(WATCH)[0] == [paused], "it stops after a full round"
+    assert page.evaluate(WATCH)[0] == [paused], "it did not stop after a full round"
     page.get_by_role("button", name="Play").click()
-    map_of(page).click(position={"x": 100, "y": 150})  # a choice of the reader ends it
+    map_of(page).click(position={"x": 100, "y": 150})  # it ends when the reader chooses a cell
     expect(page.get_by_role("button", name="Play")).to_be_visible()
     page.close()
 
@@ -71,7 +71,7 @@ def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
         page.mouse.click(box["x"] + LEFT + across, box["y"] + TOP + down)
         chosen = re.compile(f"^position {position}, pair {pair}: ")
         expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
-    page.get_by_role("button", name="Reset").click()  # to the state that Python gave
+    page.get_by_role("button", name="Reset").click()  # back to the state from Python
     expect(map_of(page)).to_have_attribute("aria-valuetext", re.compile("^position 7, pair 1: "))
     page.close()
 

@@ -1,4 +1,4 @@
-"""The explorers of attention and of the learning rate in a notebook: Python follows the reader."""
+"""The attention and schedule explorers send the reader's choices to Python in a notebook."""
 
 import pytest
 from browser_driver import Lab, write_notebook
@@ -36,13 +36,13 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
     assert value() == first
     handle.press("ArrowLeft")
     by_key = value()
-    handle.hover()  # waits until JupyterLab has scrolled to the cell and the handle stands still
+    handle.hover()  # waits until JupyterLab has scrolled to the cell and the handle has stopped
     box = handle.locator("circle").first.bounding_box()
     lab.page.mouse.down()
     lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
     lab.page.mouse.up()
     assert len({first, by_key, value()}) == 3
-    if kind is ScheduleExplorer:  # there is a button for every recorded warm-up, and no other
+    if kind is ScheduleExplorer:  # exactly one button for each recorded warm-up
         runs = recorded_runs()
         buttons = cell.get_by_role("group", name="a recorded warm-up").get_by_role("button")
         assert buttons.all_inner_texts() == [str(run["warmup_steps"]) for run in runs]

@@ -1,4 +1,4 @@
-"""The built site: every page opens without the network, and can be read by everybody."""
+"""The built site: every page works without the network and is accessible."""
 
 import functools
 import http.server
@@ -35,7 +35,7 @@ EXPLORED = [
 ]
 EDITIONS = ["to_fill_in", "worked"]
 DECK = "slides/01_attention.html"
-# the formulas are set, and every slide shows all that it holds
+# the formulas are typeset, and every slide shows its whole content
 FAULTY_SLIDES = """async () => {
     await MathJax.startup.promise;
     return Reveal.getSlides().filter((slide, index) => {
@@ -56,15 +56,15 @@ MEGABYTE = 2**20
 def site():
     """Serve the site on this computer, and return its address."""
     if not (SITE / "index.html").exists():
-        pytest.skip("the site is not built: it needs npm, then make site")
+        pytest.skip("the site is not built; install npm, then run: make site")
 
     class Pages(http.server.SimpleHTTPRequestHandler):
-        """Send the site as a public host does: for a missing page, the page that says so."""
+        """A handler that answers like a public host, with an error page if a page is missing."""
 
         error_message_format = (SITE / "404.html").read_text(encoding="utf-8").replace("%", "%%")
 
         def log_message(self, *args):
-            """Say nothing."""
+            """Log nothing."""
 
     handler = functools.partial(Pages, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -75,11 +75,11 @@ def site():
 
 @pytest.fixture
 def page(browser, site):
-    """Open pages of the site; every other host is refused, and must not have been asked."""
+    """Open pages of the site; block all other hosts, and check that no page contacted them."""
     foreign = []
 
     def refuse(route):
-        """Let requests to the site through."""
+        """Allow only requests to the site."""
         if route.request.url.startswith((site, "data:")):
             route.continue_()
         else:
@@ -101,7 +101,7 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     page.wait_for_function("() => [...document.images].every(image => image.complete)")
     assert page.evaluate("[...document.images].every(i => i.naturalWidth && i.alt.length > 3)")
     if page.locator(".math").count():
-        page.wait_for_selector("mjx-container", state="attached")  # it may be folded away
+        page.wait_for_selector("mjx-container", state="attached")  # it may be folded
     assert not errors
     assert page.evaluate(CODE_FITS)
     page.set_viewport_size({"width": 390, "height": 800})
@@ -109,7 +109,7 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_picture_that_is_wider_than_a_phone_says_that_it_scrolls(page):
+def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page):
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto("notebooks/06_masks.html")
     page.wait_for_load_state("networkidle")
@@ -137,16 +137,16 @@ def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         explorer.locator("svg").first.evaluate("picture => picture.scrollIntoView()")
         said = explorer.locator(".said").bounding_box()
-        assert said["y"] + said["height"] <= 800, "the sentence is not in view beside the picture"
+        assert said["y"] + said["height"] <= 800, "the sentence is not in view next to the picture"
 
 
-def test_the_first_picture_of_the_heads_is_by_the_translator_that_the_site_has(site):
+def test_the_first_picture_of_the_heads_comes_from_the_sites_translator(site):
     for name in ("index.html", "notebooks/12_decoding.html"):
         shown = re.search('data-explorer="heads" data-state="([^"]*)"', (SITE / name).read_text())
         assert json.loads(unescape(shown[1])) == HeadsExplorer().state()
 
 
-def test_the_home_page_leads_to_chapter_0_and_shows_the_heads_at_once(page, browser, site):
+def test_the_home_page_links_to_chapter_0_and_shows_the_heads_immediately(page, browser, site):
     page.goto("index.html")
     page.locator(".explorer svg").first.wait_for()
     assert page.locator(".explorer").bounding_box()["y"] < 500
@@ -160,7 +160,7 @@ def test_the_home_page_leads_to_chapter_0_and_shows_the_heads_at_once(page, brow
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_every_chapter_on_the_map_of_the_course_leads_to_its_page(page, theme, width):
+def test_every_chapter_on_the_map_of_the_course_links_to_its_page(page, theme, width):
     page.emulate_media(color_scheme=theme)
     page.set_viewport_size({"width": width, "height": 800})
     page.goto("notebooks/00_start_here.html")
@@ -178,7 +178,7 @@ def test_every_chapter_on_the_map_of_the_course_leads_to_its_page(page, theme, w
     page.wait_for_url(f"**/{chapters[-1]}.html")
 
 
-def test_the_downloads_of_a_chapter_are_what_they_are_called(site):
+def test_the_downloads_of_a_chapter_match_their_names(site):
     for path in ROOT.glob("notebooks/*.ipynb"):
         text = (SITE / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
         assert re.findall(r'href="\.\./downloads/(\w+)/[^"]+" download', text) == EDITIONS
@@ -186,11 +186,11 @@ def test_the_downloads_of_a_chapter_are_what_they_are_called(site):
         assert worked.read_bytes() == path.read_bytes()
         cells = json.loads(fill.read_text(encoding="utf-8"))["cells"]
         assert not any(cell.get("outputs") for cell in cells)
-        assert "from my_lib" not in str(cells)  # a chapter that is opened alone has no my_lib
+        assert "from my_lib" not in str(cells)  # a single downloaded chapter has no my_lib
     assert "raise NotImplementedError" in (SITE / "downloads" / EDITIONS[0] / CHAPTER).read_text()
 
 
-def test_the_search_works_offline_and_names_chapters_first(page):
+def test_the_search_works_offline_and_lists_chapters_first(page):
     page.goto("search.html?q=KV+cache")
     page.wait_for_selector("ul.search li")
     found = page.locator("ul.search li a").all_text_contents()
@@ -214,7 +214,7 @@ def test_a_search_fetches_the_pages_in_view_and_quotes_only_their_text(page):
     assert not re.search(r"System\s+Settings|Contents\W*$|3 · Positions\s+4 ·", quoted, re.M)
 
 
-def test_an_address_without_a_page_leads_to_the_start(page):
+def test_an_address_without_a_page_links_to_the_home_page(page):
     page.goto("notebooks/no_such_page.html")
     page.get_by_role("link", name="start page").click()
     assert page.locator("article h1").inner_text().startswith("The Transformer")
@@ -234,7 +234,7 @@ def test_every_chapter_has_slides_that_fit_into_the_window(page):
     assert page.locator("section.present h2").inner_text() == "Recap"
 
 
-def test_the_answer_to_a_guess_has_a_slide_behind_it(page):
+def test_the_answer_to_a_guess_is_on_the_next_slide(page):
     page.goto(DECK)
     slides = page.locator("section").all_text_contents()
     guesses = [n for n, text in enumerate(slides) if "Guess:" in text]
@@ -252,7 +252,7 @@ def test_the_answers_of_a_quiz_are_folded_until_a_key_opens_them(page):
         assert answer.is_visible() == shown
 
 
-def test_the_index_of_modules_says_what_each_one_is(page):
+def test_the_index_of_modules_describes_each_module(page):
     page.goto("api/index.html")
     rows = page.locator("article tr").all_inner_texts()
     listed = dict(row.split(maxsplit=1) for row in rows)
@@ -293,8 +293,8 @@ def test_no_link_inside_the_site_is_broken(site):
     assert not broken
 
 
-@pytest.mark.skipif("COURSE_REPOSITORY" in os.environ, reason="its own links are on every page")
-def test_every_link_to_elsewhere_is_https_and_its_host_is_known(site):
+@pytest.mark.skipif("COURSE_REPOSITORY" in os.environ, reason="every page links to the repository")
+def test_every_external_link_is_https_and_its_host_is_known(site):
     links = {
         link
         for path in SITE.rglob("*.html")
@@ -311,7 +311,7 @@ def test_no_address_that_a_chapter_cites_is_lost(site):
         assert [address for address in cited if f'href="{address}"' not in page] == [], path.name
 
 
-def test_the_site_is_light(page):
+def test_the_pages_of_the_site_are_small(page):
     loaded: list[int] = []
     assert sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) <= 40 * MEGABYTE
     heavy = {
@@ -328,7 +328,7 @@ def test_the_site_is_light(page):
 
 
 def pictures_and_text(path: Path) -> int:
-    """Return the bytes of a page and of its pictures; styles and fonts are every page's."""
+    """Return the bytes of a page and its pictures, without the shared styles and fonts."""
     text = path.read_text(encoding="utf-8")
     pictures = set(re.findall(r'<img [^>]*?src="(?!data:)([^"]+)"', text))
     sizes = [(path.parent / unquote(picture)).stat().st_size for picture in pictures]

@@ -1,4 +1,4 @@
-"""A learner at work in a real JupyterLab: a wrong answer is named, and a guess comes first."""
+"""A learner works in a real JupyterLab; mistakes are named, and a guess precedes its answer."""
 
 from browser_driver import Lab, code_cells
 from playwright.sync_api import expect
@@ -11,7 +11,7 @@ WRONG = f"{RIGHT}.T"
 
 
 def run_imports(lab: Lab, cells: dict[int, str], before: int):
-    """Run the cells above a cell that import something."""
+    """Run the import cells above a cell."""
     for index, source in cells.items():
         if index < before and "import " in source:
             lab.run_cell(index)
@@ -54,7 +54,7 @@ def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: La
     for _ in "as it is", "after the cell has run again":
         lab.expect_output(asked, "Your guess: yes, <b>twice</b>")
         lab.expect_output(asked, "times as large")
-        expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is set
+        expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is typeset
         lab.run_cell(asked)
     lab.cell(asked).get_by_role("button", name="Guess again").press("Enter")
     expect(box).to_be_focused()

@@ -1,6 +1,6 @@
-"""Tests on a GPU: models agree with torch, compiled too, and tasks train as on the CPU.
+"""On a GPU, models agree with torch, also if compiled, and tasks train as on the CPU.
 
-Skipped where there is none; ``COURSE_TEST_DEVICE=cpu`` runs what a CPU can, to try the tests.
+Skipped without a GPU; to try the tests, ``COURSE_TEST_DEVICE=cpu`` runs what a CPU can.
 """
 
 import os
@@ -31,7 +31,7 @@ LAYERS = dict(num_encoder_layers=2, num_decoder_layers=2)
 
 
 def model_and_batch():
-    """Return a model of ordinary widths on the device, and ids with padding on both sides."""
+    """Return a model of ordinary size on the device, and ids with padding on both sides."""
     sizes = dict(d_model=128, num_heads=4, d_ff=256, dropout=0.0, max_len=64, **LAYERS)
     torch.manual_seed(0)
     config = TransformerConfig(src_vocab_size=96, tgt_vocab_size=96, **sizes)
@@ -41,7 +41,7 @@ def model_and_batch():
 
 
 def loss_and_gradients(model, src, tgt, dtype=torch.float32):
-    """Return the logits of real targets, and the gradients of their loss."""
+    """Return the logits at real targets, and the gradients of the loss there."""
     with torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == torch.bfloat16):
         logits = model(src, tgt[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=0)
@@ -52,14 +52,14 @@ def loss_and_gradients(model, src, tgt, dtype=torch.float32):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_logits_and_gradients_are_those_of_the_cpu(dtype, compiled):
+def test_logits_and_gradients_agree_with_the_cpu(dtype, compiled):
     model, src, tgt = model_and_batch()
     there = loss_and_gradients(deepcopy(model).cpu(), src.cpu(), tgt.cpu())
     model = torch.compile(model, fullgraph=True) if compiled else model
     here = loss_and_gradients(model, src, tgt, dtype)
     assert_close(here[0].cpu(), there[0], rtol=0, atol=PRECISIONS[dtype])
     for name, gradient in here[1].items():
-        if name.endswith("w_k.bias"):  # its gradient is 0 by mathematics
+        if name.endswith("w_k.bias"):  # its gradient is mathematically 0
             continue
         expected = there[1][name.removeprefix("_orig_mod.")]
         far = (gradient.cpu() - expected).norm() / (expected.norm() + 1e-4)
@@ -67,7 +67,7 @@ def test_logits_and_gradients_are_those_of_the_cpu(dtype, compiled):
 
 
 def begin(name, device, **changes):
-    """Begin the smoke training of a task."""
+    """Begin a short training run of a task."""
     task = TASKS[name]
     sizes = {"gpt": dict(val_windows=5), "multi30k": dict(num_pairs=40), "numbers": {}}[name]
     config = task.pipeline_class.config_class(**task.sizes["smoke"] | sizes | dict(dropout=0.0))
@@ -76,7 +76,7 @@ def begin(name, device, **changes):
 
 @pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("name", TASKS)
-def test_a_step_of_each_task_is_that_of_the_cpu_and_waits_for_nothing(name, bfloat16):
+def test_a_step_of_each_task_agrees_with_the_cpu_and_does_not_wait(name, bfloat16):
     expected = begin(name, "cpu")
     run = begin(name, DEVICE, bfloat16=bfloat16)
     for state in (expected, run):
@@ -93,9 +93,9 @@ def test_a_step_of_each_task_is_that_of_the_cpu_and_waits_for_nothing(name, bflo
     assert_close(run.losses.cpu(), expected.losses, rtol=far, atol=0)
 
 
-@pytest.mark.skipif(ON_GPU and torch.cuda.device_count() < 2, reason="there are no two GPUs")
+@pytest.mark.skipif(ON_GPU and torch.cuda.device_count() < 2, reason="this test needs two GPUs")
 @pytest.mark.parametrize("shard", [[], ["--shard"]])
-def test_two_devices_train_as_one_does(shard, tmp_path):
+def test_two_devices_train_like_one(shard, tmp_path):
     losses = []
     for number in (1, 2):
         out = tmp_path / str(number)

@@ -1,6 +1,6 @@
 """Run chapters of a workbook, each in a fork of a process that has imported torch.
 
-A kernel for each would begin by loading torch, for seconds. What a chapter does stays in its fork.
+A kernel for each chapter would load torch, which takes seconds. A fork isolates each chapter.
 """
 
 import io
@@ -19,7 +19,7 @@ from course_lib.exercises.exercise_bank import exercises
 
 
 class Runner:
-    """Hold the process that forks; its use as a context ends it."""
+    """The process that forks; as a context manager, it ends the process on exit."""
 
     def __enter__(self) -> "Runner":
         own = {"MPLBACKEND": "Agg", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
@@ -36,21 +36,21 @@ class Runner:
         self.process.communicate()
 
     def run(self, cells: list[dict[str, Any]], folder: Path) -> list[dict[str, str]]:
-        """Run cells in a folder, on through errors; return what each shows, and its error."""
+        """Run cells in a folder, even after errors; return the output and error of each cell."""
         self.process.stdin.write(json.dumps([str(folder), cells]) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
 
 def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
-    """Run cells of code as a kernel does, with nothing to show them on but text."""
+    """Run code cells like a kernel that can only show text."""
     from IPython.core.interactiveshell import InteractiveShell
 
     os.chdir(folder)
     sys.path.insert(0, folder)
     learner_export.examine_apart = lambda package, asked, limit, texts: {
         name: Report(name, True) for names in asked.values() for name in names
-    }  # a process of its own is another test's
+    }  # another test covers the separate process
     shell, outputs = InteractiveShell.instance(), []
     for source in sources:
         with redirect_stdout(io.StringIO()) as shown, redirect_stderr(io.StringIO()):
@@ -62,7 +62,7 @@ def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    """Answer lines of JSON, each from a fork, until there are no more."""
+    """Answer lines of JSON until the input ends, each from its own fork."""
     import IPython.core.interactiveshell  # noqa: F401
     import matplotlib.pyplot  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Predictions and tests that learners write are judged, and every answer gets a sentence."""
+"""Predictions and tests that learners write are checked, and every answer gets a sentence."""
 
 import sys
 
@@ -19,11 +19,11 @@ every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
 
 
 @every_prediction
-def test_a_prediction_is_judged_by_its_distance_and_its_number_stays_hidden(task):
+def test_a_prediction_is_judged_by_its_error_and_the_true_number_stays_hidden(task):
     truth = task.truth()
     truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
     state = torch.get_rng_state()
-    assert judge_prediction(task, truth).passed  # a chapter's own answer is worked out by hand
+    assert judge_prediction(task, truth).passed  # a chapter's own answer is computed by hand
     assert torch.equal(state, torch.get_rng_state())
     far = (2 * torch.as_tensor(truth) + 1).tolist()
     report = judge_prediction(task, far)
@@ -64,7 +64,7 @@ def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
         assert judge_test(task, candidate).state == "not attempted"
 
 
-def test_a_good_test_is_scored_by_what_it_finds():
+def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
     def my_test(causal_mask):
         mask = causal_mask(3)
         assert_close(mask, torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1]]).bool())
@@ -75,9 +75,9 @@ def test_a_good_test_is_scored_by_what_it_finds():
     assert found == shown == len(known_mistakes("causal_mask")) - 1  # no device
 
 
-def test_a_score_counts_only_what_the_arguments_of_a_test_can_show():
+def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
     def my_test(masks):
-        assert masks(1).item(), "one token attends to itself"
+        assert masks(1).item(), "a single token must attend to itself"
 
     report = score_test("test_of_the_past", my_test)
     alone = [m for m in known_mistakes("causal_mask") if m.name == "causal_without_itself"]

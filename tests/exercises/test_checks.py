@@ -1,4 +1,4 @@
-"""Checks accept every right answer, and they find and name every known mistake."""
+"""Checks accept every correct answer, and they find and name every known mistake."""
 
 import html
 import inspect
@@ -51,7 +51,7 @@ def test_every_check_of_a_chapter_is_an_exercise_of_its_module():
 
 
 @pytest.mark.parametrize("name, answer", ANSWERS.values(), ids=ANSWERS)
-def test_right_answers_in_all_styles_pass(name, answer):
+def test_correct_answers_in_all_styles_pass(name, answer):
     report = examine(name, answer)
     assert report.passed, report
     if answer is exercise(name).definition:
@@ -63,7 +63,7 @@ def test_every_known_mistake_is_found_and_named(mistake, monkeypatch):
     seen = {}
 
     def once(trial, tried):
-        """Try it as an attempt; remember it for the comparison with all known mistakes."""
+        """Check a mistake as an attempt, and remember it for the comparison below."""
         if isinstance(tried, type):  # only modules are adapted, by a subclass
             key = trial, tried.__base__ if issubclass(tried, nn.Module) else tried
         else:
@@ -124,7 +124,7 @@ def test_a_check_says_that_a_stub_is_not_an_attempt(name):
 
 
 class _Endless:
-    """Raise whatever is done with it."""
+    """An object that raises an error whatever you do with it."""
 
     def __getattr__(self, name):
         raise RuntimeError("no")
@@ -178,7 +178,7 @@ def test_calling_the_course_definition_is_not_an_answer(name, candidate, word):
     assert word in report.hint
 
 
-def test_a_check_leaves_no_trace():
+def test_a_check_does_not_leave_a_trace():
     state = torch.get_rng_state()
     wrong = known_mistakes("MultiHeadAttention")[-1].implementation
     first, second = (examine("MultiHeadAttention", wrong) for _ in range(2))

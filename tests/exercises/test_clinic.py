@@ -1,4 +1,4 @@
-"""The bug clinic shows each symptom, a probe sees it, and a fixed model shows neither."""
+"""The bug clinic shows each symptom, a probe catches it, and a fixed model passes both."""
 
 import pytest
 
@@ -21,13 +21,13 @@ FIX = ("mask = padding_mask(tgt", "mask = causal_mask(tgt.size(1), tgt.device) &
 
 @pytest.fixture(autouse=True)
 def new_charts(monkeypatch, tmp_path):
-    """Give each test charts of its own, and a folder for what is noted."""
+    """Give each test new charts, and a folder for the recorded progress."""
     monkeypatch.chdir(tmp_path)
     clinic.cache_clear()
 
 
 @every_case
-def test_the_symptom_is_there_a_probe_sees_it_and_the_right_model_shows_neither(case):
+def test_a_case_has_its_symptom_a_probe_catches_it_and_the_correct_model_is_fine(case):
     ill, right = Patient(case.mistakes), Patient()
     assert case.measure(ill)[1] and not case.measure(right)[1]
     assert not try_probe(case, ill, case.probe).passed
@@ -35,7 +35,7 @@ def test_the_symptom_is_there_a_probe_sees_it_and_the_right_model_shows_neither(
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=["fresh", "trained"])
-def test_no_probe_sounds_an_alarm_for_the_right_model(case):
+def test_no_probe_raises_an_alarm_on_the_correct_model(case):
     assert CASES[0].fresh and not CASES[1].fresh
     alarms = [name for name in PROBES_BY_NAME if not try_probe(case, Patient(), name).passed]
     assert not alarms
@@ -54,7 +54,7 @@ def test_the_score_counts_each_probe_once_over_all_runs():
     assert clinic("loss_near_zero").score == 2
 
 
-def test_a_case_without_an_answer_asks_for_the_next_step():
+def test_a_case_without_an_answer_states_the_next_step():
     first = diagnose("loss_near_zero", ...)
     assert not first.attempted and "the final loss is" in first.detail
     assert "Choose one or more probes" in first.hint
@@ -70,7 +70,7 @@ def test_a_case_without_an_answer_asks_for_the_next_step():
 
 
 @pytest.mark.parametrize("cause", ["plain list", "bad luck", 3])
-def test_a_wrong_cause_is_answered_and_shows_no_code(cause):
+def test_a_wrong_cause_gets_an_answer_without_code(cause):
     report = diagnose("loss_near_zero", ["causality"], cause, ("a", "b"))
     assert not report.passed and "def hidden" not in report.detail
     assert "parameters registered" in report.hint or "is not among the causes" in report.hint
@@ -84,13 +84,13 @@ def test_a_probe_that_was_not_chosen_reveals_nothing():
 
 
 @pytest.mark.parametrize("blank", [..., None, ""])
-def test_a_blank_is_not_a_wrong_answer(blank):
+def test_an_empty_answer_is_not_a_wrong_answer(blank):
     assert not diagnose("loss_near_zero", blank, "causal missing", blank).attempted
     assert not diagnose("loss_near_zero", ["causality"], blank, blank).attempted
     assert diagnose("loss_near_zero", ["causality"], "causal missing", blank).attempted
 
 
-def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
+def test_a_probe_that_does_not_exist_gets_an_answer_and_does_not_count():
     report = diagnose("loss_near_zero", ["causalty"])
     assert report.attempted and clinic("loss_near_zero").score == 0
     assert "no probe 'causalty'" in report.hint
@@ -108,7 +108,7 @@ def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
         ([("a", "b"), ("c",)], "Write a pair (old, new)"),
     ],
 )
-def test_lines_that_fix_nothing_are_answered(fix, said):
+def test_lines_that_do_not_fix_the_bug_get_an_answer(fix, said):
     cured, hint = examine_fix(clinic("loss_near_zero"), fix)
     assert not cured and said in hint
 
@@ -125,7 +125,7 @@ def test_lines_that_fix_nothing_are_answered(fix, said):
         ),
     ],
 )
-def test_a_fix_that_hides_the_symptom_and_breaks_something_else_is_rejected(name, fix, said):
+def test_a_fix_that_hides_the_symptom_but_breaks_something_else_is_rejected(name, fix, said):
     cured, hint = examine_fix(clinic(name), fix)
     assert not cured and "The symptom is gone" in hint and said in hint
 

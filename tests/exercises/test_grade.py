@@ -1,4 +1,4 @@
-"""Grading a class works whatever the learners' code does, and it changes no folder."""
+"""Grading a class works whatever the learners' code does, and does not change any folder."""
 
 import csv
 import json
@@ -56,7 +56,7 @@ def hand_in(folder: Path, **modules: str) -> Path:
 
 
 def make_class(folder: Path) -> None:
-    """Hand in what three learners wrote: nothing, harmful code, and an honest try."""
+    """Hand in the work of three learners: nothing, harmful code, and an honest attempt."""
     (folder / "cy" / "notes").mkdir(parents=True)
     hand_in(
         folder / "eve",
@@ -140,13 +140,13 @@ for number in range(3, 99):
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Grade a class once; return the rows, and the lines that were told."""
+    """Grade a class once; return the rows and the printed lines."""
     folder, out, told, seen = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("o"), [], []
     make_class(folder)
     before, out, temporary = files_in(folder), out / "new", tmp_path_factory.mktemp("t")
 
     def tell(line: str) -> None:
-        """Keep the line, and count the rows that are there."""
+        """Keep a line, and count the rows at that time."""
         told.append(line)
         seen.append(len(rows_of(out)) if (out / "grades.csv").exists() else 0)
 
@@ -160,14 +160,14 @@ def graded(tmp_path_factory):
 
 
 def rows_of(out: Path) -> dict[tuple[str, str], dict[str, str]]:
-    """Read the CSV: each row by learner and exercise."""
+    """Read the rows of the CSV, by learner and exercise."""
     with open(out / "grades.csv", encoding="utf-8-sig", newline="") as lines:
         return {(row["learner"], row["exercise"]): row for row in csv.DictReader(lines)}
 
 
 @pytest.fixture(scope="module")
 def said(graded):
-    """Return state and hint by learner and exercise."""
+    """Return the state and the hint, by learner and exercise."""
     return {key: (row["state"], row["hint"]) for key, row in graded[0].items()}
 
 
@@ -192,7 +192,7 @@ def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
     assert row["state"] == "not yet" and row["mistake"] and "This is what you get" in row["hint"]
 
 
-def test_the_courses_definitions_and_missing_ones_do_not_count_as_attempts(said):
+def test_missing_definitions_and_the_courses_own_do_not_count_as_attempts(said):
     for name in ("DecoderLayer", "scaled_dot_product_attention"):
         assert said["zoe/work", name] == ("not attempted", "")
     state, hint = said["zoe/work", "FeedForward"]
@@ -242,7 +242,7 @@ FORGED = {"passed": True, "attempted": True, "hint": "", "mistake": "", "detail"
 
 
 @pytest.mark.parametrize("seen", [None, [], [{"values": {}}] * 4, [{"values": 3}] * 4])
-def test_only_right_numbers_are_correct(seen):
+def test_only_the_right_numbers_are_correct(seen):
     judge = separate_process._report
     assert judge("causal_mask", FORGED | {"seen": seen}).state == "not yet"
     right, wrong = exercise("causal_mask").definition, lambda *a, **k: right(*a, **k).T
@@ -294,7 +294,7 @@ def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("hard", "wanted"), [(5, 5), (resource.RLIM_INFINITY, 8 << 30)])
-def test_a_smaller_limit_of_the_system_is_kept(monkeypatch, hard, wanted):
+def test_a_smaller_limit_of_the_system_stays(monkeypatch, hard, wanted):
     limits = {}
     monkeypatch.setattr(resource, "getrlimit", lambda what: (1, hard))
     monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
@@ -310,7 +310,7 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
     for place in (one.parent, one):
         monkeypatch.chdir(place)
         assert learners(place) == learners(Path(".")) == {"ada": one}
-    hand_in(one.parent / "kept-1", masks="")  # an older one of the same learner
+    hand_in(one.parent / "kept-1", masks="")  # an older package of the same learner
     cy = tmp_path / "class" / "my_library"
     deep = [hand_in(cy / name, masks="") for name in ("first", "second")]
     packages = {"ada": one, "my_library/first": deep[0], "my_library/second": deep[1]}
@@ -358,7 +358,7 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
         (["causal_mask", "--folder", "empty"], "no my_lib in empty; `.*course learn"),
     ],
 )
-def test_a_check_that_cannot_be_made_is_explained(tmp_path, monkeypatch, capsys, arguments, words):
+def test_a_check_that_cannot_run_is_explained(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["check", *arguments]) == 2
     out, err = capsys.readouterr()
@@ -370,7 +370,7 @@ def test_a_check_that_cannot_be_made_is_explained(tmp_path, monkeypatch, capsys,
 
 @pytest.fixture
 def quick(tmp_path, monkeypatch):
-    """Work next to two learners' folders, with quick checks; the second is interrupted."""
+    """Work next to two learners' folders, with fast checks; the second check is interrupted."""
     asked = []
 
     def examine(package, wanted, limit):
@@ -409,7 +409,7 @@ def test_an_existing_table_is_not_replaced_without_force(quick, tmp_path, capsys
 
 
 @pytest.mark.parametrize("place", ["ada", "ada/my_lib"])
-def test_nothing_is_written_into_a_learners_folder_unless_asked(
+def test_no_file_is_written_into_a_learners_folder_unless_requested(
     quick, tmp_path, capsys, monkeypatch, place
 ):
     monkeypatch.chdir(tmp_path / place)
@@ -428,7 +428,7 @@ def test_a_folder_with_nothing_to_grade_is_explained(tmp_path, capsys, monkeypat
     assert out == "" and err.count("\n") == 1 and err.startswith("course grade: ") and words in err
 
 
-def test_ctrl_c_keeps_the_rows_that_are_finished(quick, tmp_path, capsys):
+def test_ctrl_c_keeps_the_finished_rows(quick, tmp_path, capsys):
     assert cli.main(["grade", "."]) == 130
     assert capsys.readouterr().err == "\ncourse grade: stopped\n"
     assert {learner for learner, _ in rows_of(tmp_path)} == {"ada"}

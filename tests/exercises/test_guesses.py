@@ -1,4 +1,4 @@
-"""A guess explains nothing before an answer, and it keeps every answer."""
+"""A guess shows its explanation only after an answer, and it keeps every answer."""
 
 import json
 import re
@@ -17,7 +17,7 @@ HTML = f"No, it is {MATH} &amp; <em>more</em> than <code>x</code>."
 
 @pytest.fixture(autouse=True)
 def library(tmp_path, monkeypatch):
-    """Change to a workbook of a course that has one guess; return its library."""
+    """Change to the workbook of a course with one guess, and return its library."""
     (tmp_path / "notebooks").mkdir()
     cells = [f"guess(\n    {ASKED!r},\n    {TOLD!r},\n)", "x = 1\nguess(x)", "guess(x)"]
     cells = [{"cell_type": "code", "source": source} for source in cells]
@@ -32,7 +32,7 @@ def library(tmp_path, monkeypatch):
 
 
 def shown(box: GuessBox) -> str:
-    """Return everything that the box shows: texts, and the labels of its buttons."""
+    """Return everything that the box shows: its texts and the labels of its buttons."""
     visible = [part for part in box.children if part.layout.display != "none"]
     parts = [part for outer in visible for part in (outer, *getattr(outer, "children", ()))]
     texts = [getattr(part, "description", "") + getattr(part, "value", "") for part in parts]
@@ -52,7 +52,7 @@ def type_and_enter(box: GuessBox, answer: str) -> None:
     box.text._handle_custom_msg({"event": "submit"}, [])
 
 
-def test_the_worked_edition_folds_the_answer_below_the_question():
+def test_the_completed_edition_folds_the_answer_below_the_question():
     worked = guess(ASKED, TOLD, choices=["yes", "no"])
     assert repr(worked) == f"Guess: {ASKED}\nChoices: yes · no\nAnswer: {TOLD}"
     question, _, answer = worked._repr_html_().partition("<details><summary>Answer</summary>")
@@ -60,7 +60,7 @@ def test_the_worked_edition_folds_the_answer_below_the_question():
 
 
 @pytest.mark.parametrize("act", [type_and_enter, lambda box, answer: press(box, "Show the answer")])
-def test_nothing_is_explained_before_an_answer(act, library):
+def test_the_explanation_is_hidden_before_an_answer(act, library):
     box = guess(ASKED)
     assert "more" not in shown(box) + str(box._repr_mimebundle_()) and ASKED in box.question
     for empty in ("", "  \n"):
@@ -72,7 +72,7 @@ def test_nothing_is_explained_before_an_answer(act, library):
     assert not re.search("[✓✗]", shown(box))
 
 
-def test_the_answer_and_the_explanation_are_there_when_the_cell_runs_again(library):
+def test_the_answer_and_the_explanation_are_shown_when_the_cell_runs_again(library):
     type_and_enter(guess(ASKED), "yes")
     assert json.loads((library / "guesses.json").read_text("utf-8")) == {ASKED: "yes"}
     again = guess(ASKED)
@@ -97,7 +97,7 @@ def test_a_changed_question_gets_a_sentence_and_its_guess_counts(library):
     assert "three" in (library / "guesses.json").read_text("utf-8")
 
 
-def test_a_hostile_answer_is_text_and_a_long_one_is_cut():
+def test_a_hostile_answer_is_shown_as_text_and_a_long_one_is_cut():
     box = guess(ASKED)
     for answer in ["<img src=x onerror=alert(1)>", "\u202eright\nto left", "\ud800", "x" * 10_000]:
         type_and_enter(box, answer)
@@ -107,7 +107,7 @@ def test_a_hostile_answer_is_text_and_a_long_one_is_cut():
         assert box.message.value == guess(ASKED).message.value
 
 
-def test_without_a_library_nothing_is_kept_and_a_broken_file_is_set_aside(library, capsys):
+def test_answers_need_a_library_and_a_broken_file_is_moved_aside(library, capsys):
     (library / "guesses.json").write_text('{"Why?": 1}')
     type_and_enter(guess(ASKED), "yes")
     assert (library / "guesses.json.aside-1").read_text() == '{"Why?": 1}'

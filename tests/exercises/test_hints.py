@@ -1,4 +1,4 @@
-"""Hints lead to the wrong line, also when the mistake has no name."""
+"""Hints lead to the wrong line, even if the mistake does not have a name."""
 
 import inspect
 import warnings
@@ -18,7 +18,7 @@ ATTENTION = "scaled_dot_product_attention"
 
 
 def altered(name, *edits, **beside):
-    """Define what the course defines, but for some words, among other names."""
+    """Return the course's definition with some words changed and with other names in scope."""
     task = exercise(name)
     text = inspect.getsource(task.definition)
     for old, new in edits:
@@ -27,7 +27,7 @@ def altered(name, *edits, **beside):
     return define(text, task.module, name, f"<{name}, altered>", beside)
 
 
-# --- mistakes that stand in no bank
+# --- mistakes that are not in the bank
 
 
 @pytest.mark.parametrize("name", exercises())
@@ -80,7 +80,7 @@ def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
         return x @ x
 
     report = examine(ATTENTION, lambda query, *_, **__: squared(query))
-    assert "return x @ x" in report.detail, "the deepest of the learner's lines"
+    assert "return x @ x" in report.detail, "show the learner's innermost line"
 
 
 def test_a_global_variable_that_an_answer_reads_is_named():
@@ -88,7 +88,7 @@ def test_a_global_variable_that_an_answer_reads_is_named():
     assert "This reads global variables of the notebook: d_k (6)" in report.detail
 
 
-def test_a_name_of_ones_own_is_welcome_in_the_core():
+def test_other_attribute_names_are_accepted_in_the_core():
     edits = [("self.encoding", "self.pe"), ('"encoding"', '"pe"')]
     edits += [(", start: int = 0)", ")"), ("check_fits(x, self.pe, start)", "start = 0")]
     report = examine("PositionalEncoding", altered("PositionalEncoding", *edits))
@@ -105,8 +105,8 @@ def test_missing_names_and_unknown_names_are_shown_together():
     assert "missing: w_" in detail and "not expected: W_qkv.weight" in detail
 
 
-def test_both_of_two_mistakes_are_mentioned():
-    def triangle_of_words(length, device=None):  # transposed, and blind for a single word
+def test_two_mistakes_are_both_mentioned():
+    def triangle_of_words(length, device=None):  # transposed, and wrong for a single word
         return torch.ones(length, length).bool().triu() & (length > 1)
 
     report = examine("causal_mask", triangle_of_words)
@@ -135,10 +135,10 @@ def test_a_check_prints_an_answers_output_once_and_hides_its_warnings(capsys):
     assert capsys.readouterr().out == "here\n"
 
 
-# --- right names
+# --- correct names
 
 
-def test_nan_is_a_symptom_of_its_own_and_differs_from_zero():
+def test_nan_is_a_separate_symptom_from_zero():
     infinite = "scores = scores + mask * -torch.inf"
     masked = 'scores = scores.masked_fill(~mask, float("-inf"))'
     added = altered(ATTENTION, (masked, infinite))
@@ -148,12 +148,12 @@ def test_nan_is_a_symptom_of_its_own_and_differs_from_zero():
 
 
 def lone(*edits):
-    """Return the output alone, with other things wrong if there are edits."""
+    """Return only the output, with further mistakes if there are edits."""
     both = altered(ATTENTION, *edits)
     return lambda query, key, value, mask=None: both(query, key, value, mask)[0]
 
 
-def test_a_tensor_in_place_of_a_pair_is_compared_as_the_output_and_both_mistakes_are_named():
+def test_a_tensor_instead_of_a_pair_is_compared_as_the_output_and_both_mistakes_are_named():
     report = examine(ATTENTION, lone())
     assert report.mistake is None and "caller expects a pair" in report.hint
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "1.0")))
@@ -192,7 +192,7 @@ def test_an_option_that_works_in_some_trials_is_not_called_unused():
     assert report.mistake == "scale_missing" and "second problem" in report.hint
 
 
-def test_a_gradient_of_another_shape_is_wrong():
+def test_a_gradient_with_another_shape_is_wrong():
     right = Outcome({"output": torch.ones(3)}, {"weight": torch.ones(3)})
     other = Outcome({"output": torch.ones(3)}, {"weight": torch.ones(1)})
     assert not list(differences(right, right, "equality", ""))

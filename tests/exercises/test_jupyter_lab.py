@@ -1,4 +1,4 @@
-"""``course learn`` and ``course lab`` open JupyterLab in the right place and lose nothing."""
+"""``course learn`` and ``course lab`` open JupyterLab in the right place and keep all files."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ FIRST = "00_start_here.ipynb"
 
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
-    """Record the commands that would start JupyterLab; the course has a few chapters only."""
+    """Record the commands that would start JupyterLab; the course has only a few chapters."""
     course, commands = tmp_path / "course", []
     (course / "notebooks").mkdir(parents=True)
     (course / "figures").symlink_to(ROOT / "figures")
@@ -45,7 +45,7 @@ def opened(tmp_path, monkeypatch):
 
 
 def run(capsys, *words) -> str:
-    """Run a command that succeeds, and return what it printed."""
+    """Run a command that succeeds, and return its output."""
     assert cli.main([*map(str, words)]) == 0
     return capsys.readouterr().out
 
@@ -57,7 +57,7 @@ def page_in(command: list[str]) -> str:
 
 
 def finish(folder: Path, chapters: range) -> None:
-    """Note that all exercises of these chapters are correct."""
+    """Record that all exercises of these chapters are correct."""
     here = Path.cwd()
     os.chdir(folder)
     for item in items():
@@ -104,7 +104,7 @@ def test_root_gets_the_option_that_jupyterlab_requires(opened, capsys, monkeypat
 
 
 @pytest.mark.parametrize("solutions", [True, False])
-def test_learn_restores_what_is_missing_and_changes_nothing_else(opened, capsys, solutions):
+def test_learn_restores_missing_files_and_does_not_change_other_files(opened, capsys, solutions):
     make_workbook(BOOK, solutions=solutions)
     whole = {path: path.read_bytes() for path in BOOK.rglob("*") if path.is_file()}
     mine, missing = BOOK / "01_attention.ipynb", [BOOK / FIRST, BOOK / "my_lib" / "masks.py"]
@@ -118,7 +118,7 @@ def test_learn_restores_what_is_missing_and_changes_nothing_else(opened, capsys,
 
 
 @pytest.mark.parametrize("moment", [0, 2])
-def test_learn_completes_a_workbook_that_was_stopped(opened, capsys, monkeypatch, moment):
+def test_learn_completes_a_workbook_after_an_interruption(opened, capsys, monkeypatch, moment):
     left = iter([True] * moment)
     really = os.replace
 
@@ -131,12 +131,12 @@ def test_learn_completes_a_workbook_that_was_stopped(opened, capsys, monkeypatch
     assert cli.main(["workbook", str(BOOK), "--no-solutions"]) == 130
     monkeypatch.setattr(os, "replace", really)
     run(capsys, "learn", BOOK)
-    hints_only = moment >= 2  # the README, the second file, says so
+    hints_only = moment >= 2  # recorded in the README, which is the second file
     expected = workbook.workbook_files(solutions=not hints_only)
     assert {name: (BOOK / name).read_bytes() for name in expected} == expected
 
 
-def test_a_workbook_of_another_edition_stays_and_learn_says_how_to_replace_it(opened, capsys):
+def test_learn_keeps_a_workbook_of_another_edition_and_says_how_to_replace_it(opened, capsys):
     make_workbook(BOOK)
     readme = BOOK / "README.md"
     readme.write_text(readme.read_text("utf-8").replace("<!-- edition ", "<!-- edition 0"), "utf-8")
@@ -167,7 +167,7 @@ def test_a_folder_that_is_not_a_workbook_is_explained_and_left_alone(opened, cap
     assert not opened and sorted(Path().rglob("*")) == before
 
 
-def test_lab_opens_the_worked_chapters_and_copies_none_in_the_courses_own_folder(
+def test_lab_opens_the_completed_chapters_without_copies_in_the_courses_own_folder(
     opened, capsys, monkeypatch
 ):
     out = run(capsys, "lab", "--", "--no-browser")
@@ -184,7 +184,7 @@ def test_lab_opens_the_worked_chapters_and_copies_none_in_the_courses_own_folder
 
 
 @pytest.mark.parametrize("target", ["learn workbook", "lab ."])
-def test_make_runs_the_command_with_options(target):
+def test_make_passes_options_to_the_command(target):
     command = ["make", "-n", "--no-print-directory", target.split()[0]]
     command.append("OPTIONS=--no-browser --port=1")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Cells that passed become the learner's library, exactly as they were run."""
+"""Cells that passed are saved in the learner's library exactly as they were run."""
 
 import importlib
 import itertools
@@ -41,13 +41,13 @@ numbers = itertools.count()
 
 
 def cell(source: str) -> str:
-    """Write a cell of exercises, with what it needs and the attempt lines."""
+    """Write a cell of exercises, with its imports and its attempt lines."""
     asks = [f'{name} = attempt("{name}", {name})' for name in defined(source)]
     return "\n\n".join(["#| export\nimport torch\n\n\n" + source, *asks])
 
 
 class Notebook(dict):
-    """Hold the names of a notebook that has just begun, and run its cells."""
+    """A notebook that has just started: its names, and a method that runs cells."""
 
     def __init__(self, *sources: str) -> None:
         LAST.clear()
@@ -55,7 +55,7 @@ class Notebook(dict):
         self.run(START, *sources)
 
     def run(self, *sources: str) -> "Notebook":
-        """Run cells as a kernel does: each has a name under which its text is found."""
+        """Run cells like a kernel, which gives each cell a name to look up its source."""
         for source in sources:
             name = f"<cell {next(numbers)}>"
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -64,7 +64,7 @@ class Notebook(dict):
 
 
 def examine_here(package, asked, limit, texts):
-    """Examine a module in this process, as ``examine_apart`` does in another, but sooner."""
+    """Examine a module in this process, which is faster than ``examine_apart``."""
     ((module, names),) = asked.items()
     file = package / f"{module}.py"
     made = ModuleType(f"my_lib.{module}")
@@ -83,7 +83,7 @@ def judged(name, candidate):
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """Return a fresh ``my_lib`` in the current folder, which can be imported."""
+    """Return a fresh ``my_lib`` in the current folder that can be imported."""
     folder = tmp_path / "my_lib"
     folder.mkdir()
     (folder / "__init__.py").write_text(INIT)
@@ -99,13 +99,13 @@ def library(tmp_path, monkeypatch):
 
 
 def masks() -> dict[str, str]:
-    """Read the learner's cells in the module of masks."""
+    """Read the learner's cells in the masks module."""
     return cells_in(Path("my_lib/masks.py").read_text())
 
 
 @pytest.fixture(autouse=True)
 def nothing_was_attempted():
-    """Begin as a kernel begins."""
+    """Start without any attempts, like a new kernel."""
     Notebook()
 
 
@@ -130,7 +130,7 @@ def ends_the_program(length, device=None):
 
 
 @pytest.mark.parametrize("candidate", [None, ..., 3, ends_the_program, type("Odd", (), {})])
-def test_nothing_that_a_learner_writes_raises(candidate, capsys):
+def test_code_that_a_learner_writes_never_raises(candidate, capsys):
     assert attempt("causal_mask", candidate) is exercise("causal_mask").definition
     assert "the chapter uses the course's" in capsys.readouterr().out
     assert attempt("casual_mask", candidate) is candidate
@@ -152,7 +152,7 @@ def test_the_courses_definition_does_not_count_as_an_attempt(capsys, library):
         (CAUSAL + "\n    raise NotImplementedError", "✓ Correct"),
     ],
 )
-def test_lines_above_a_stub_that_was_left_over_are_an_attempt(source, title, capsys):
+def test_lines_above_a_leftover_stub_count_as_an_attempt(source, title, capsys):
     Notebook(cell(source))
     out = capsys.readouterr().out
     assert out.startswith(f"{title}: causal_mask")
@@ -208,7 +208,7 @@ def test_two_exercises_in_one_cell_are_both_exported(library):
     assert "# again" in text
 
 
-# --- export: the file is tried
+# --- export: the file is tested
 
 
 def test_a_name_that_the_file_lacks_is_reported_and_the_other_cells_are_exported(library):
@@ -232,7 +232,7 @@ def test_a_cell_that_breaks_the_file_is_named_and_the_other_cells_are_exported(l
     assert "masks.py, line " in result.course["causal_mask"]
 
 
-def test_a_library_that_is_broken_elsewhere_changes_nothing(library):
+def test_a_library_with_another_error_is_not_changed(library):
     notebook = Notebook(cell(HEADS))
     assert list(export(library, notebook).yours) == ["split_heads"]
     before = (library / "multi_head.py").read_text()
@@ -271,14 +271,14 @@ def test_a_definition_imported_from_the_library_is_not_exported_again(library):
     assert (library / "masks.py").read_text() == before
 
 
-def test_exercises_become_the_courses_again_also_in_a_fresh_kernel(library):
+def test_a_reset_exercise_uses_the_courses_definition_even_in_a_fresh_kernel(library):
     export(library, Notebook(cell(CAUSAL), cell(PADDING)))
     result = export(library, Notebook(cell(PADDING)), ["causal_mask"])
     assert list(masks()) == list(result.yours) == ["padding_mask"] and not result.course
     assert "causal_mask is the course's again" in repr(result).splitlines()
     export(library, Notebook(cell(CAUSAL)))
     (library / "multi_head.py").write_text(module_text("multi_head", {"split_heads": HEADS}))
-    Notebook()  # nothing was tried since
+    Notebook()  # no attempt since then
     result = export_mine(without=["causal_mask", "split_heads"])
     assert result.file == "my_lib/masks.py, my_lib/multi_head.py"
     assert list(masks()) == ["padding_mask"]
@@ -287,7 +287,7 @@ def test_exercises_become_the_courses_again_also_in_a_fresh_kernel(library):
     assert not masks()
 
 
-def test_an_unknown_name_is_an_error_and_changes_nothing(library):
+def test_an_unknown_name_is_an_error_and_has_no_effect(library):
     export(library, Notebook(cell(CAUSAL)))
     for names in ("casual_mask", ["causal_mask", "casual_mask"]):
         with pytest.raises(ValueError, match="no exercise 'casual_mask'; did you mean causal_mask"):
@@ -323,8 +323,8 @@ class {0}({0}):
 OTHERS = {"MultiHeadAttention": "multi_head", "AddNorm": "add_norm"}
 
 
-def test_unwritten_definitions_use_the_learners_parts(library):
-    """The issue: attention, heads, AddNorm and masks are the learner's, the model is not."""
+def test_the_courses_definitions_use_the_learners_parts(library):
+    """Attention, heads, AddNorm and masks are the learner's, but the model is the course's."""
     for name, module in OTHERS.items():
         text = module_text(module, {name: COUNTING.format(name)})
         (library / f"{module}.py").write_text(text)
@@ -345,19 +345,19 @@ def test_unwritten_definitions_use_the_learners_parts(library):
 def test_an_answer_that_passes_only_the_core_works_in_the_model(library, capsys):
     notebook = Notebook(cell(cells_of("annotated")["MultiHeadAttention"]))
     assert "The core is done, so you can continue" in capsys.readouterr().out
-    assert notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2).tie is None, "nothing crashes"
+    assert notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2).tie is None, "no error is raised"
     assert export(library, notebook).yours["MultiHeadAttention"].startswith("its core; what")
     encoder = importlib.import_module("my_lib.encoder")
     layer = encoder.EncoderLayer(4, 2, 8)
     assert layer(torch.randn(1, 3, 4)).shape == (1, 3, 4)
-    assert hasattr(layer.self_attn, "linears"), "the learner's"
-    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # none of the course's
+    assert hasattr(layer.self_attn, "linears"), "this must be the learner's"
+    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # the course's layer
 
 
 def test_the_next_import_reads_the_new_file(library, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     before = importlib.import_module("my_lib.masks")
-    for number in (7, 8):  # files of one size, and of one second: compiled ones look up to date
+    for number in (7, 8):  # same size and same second, so the compiled file looks up to date
         export(library, Notebook(cell(CAUSAL.replace("rows", f"r_{number}"))))
         os.utime(library / "masks.py", (10**9, 10**9))
         again = importlib.import_module("my_lib.masks")
@@ -366,7 +366,7 @@ def test_the_next_import_reads_the_new_file(library, monkeypatch):
         before = again
 
 
-def test_a_write_that_breaks_off_leaves_the_old_file(library, monkeypatch):
+def test_an_interrupted_write_leaves_the_old_file_intact(library, monkeypatch):
     before, notebook = (library / "masks.py").read_text(), Notebook(cell(CAUSAL))
     monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
@@ -374,21 +374,21 @@ def test_a_write_that_breaks_off_leaves_the_old_file(library, monkeypatch):
     assert (library / "masks.py").read_text() == before
 
 
-# --- what is said
+# --- messages
 
 
-def test_without_a_folder_or_an_attempt_a_message_says_that_nothing_is_written(tmp_path, library):
+def test_a_message_says_that_no_file_is_written_without_a_folder_or_an_attempt(tmp_path, library):
     assert "run your cells" in export(library, Notebook()).problem
     result = export(tmp_path / "b" / "my_lib", Notebook(cell(CAUSAL)))
     assert str(tmp_path / "b") in result.problem and "course learn workbook" in result.problem
     assert repr(result).startswith("Nothing was written: ") and not (tmp_path / "b").exists()
 
 
-# --- a real kernel, and a process of its own
+# --- a real kernel, and a separate process
 
 
-def test_a_real_kernel_is_read_as_it_runs(library):
-    """There is no file of this notebook; what is bound to a name at the end is a stand-in."""
+def test_cells_are_read_from_a_real_kernel_while_it_runs(library):
+    """This notebook has no file, and the object that has the name at the end is a stand-in."""
     ready = "from course_lib.exercises import attempt, export_mine"
     broken = "%time\n" + cell(PADDING) + "("
     sources = [START, ready, cell(WRONG), cell(PADDING), broken, cell(CAUSAL)]

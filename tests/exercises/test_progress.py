@@ -1,4 +1,4 @@
-"""Progress is one local file, and a damaged file never stops a check."""
+"""Progress is kept in one local file, and a damaged file never stops a check."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def kept(library: Path) -> dict:
     return json.loads((library / "progress.json").read_text())
 
 
-# --- what is kept
+# --- what is saved
 
 
 def test_progress_keeps_the_last_state_and_every_correct_answer(library):
@@ -43,7 +43,7 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     assert note(WRONG) is WRONG
     note(STUB)
     assert kept(library) == {"causal_mask": {"state": "not yet", "mistake": "transposed"}}
-    note(Report("a_task_of_tomorrow", True))  # of another edition
+    note(Report("a_task_of_tomorrow", True))  # from another edition
     for report in (RIGHT, WRONG, STUB):
         note(report)
         assert kept(library)["causal_mask"] == {"state": "correct", "mistake": None}
@@ -53,14 +53,14 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
 
-def test_chapters_that_run_at_the_same_time_lose_no_result(library):
+def test_chapters_that_run_at_the_same_time_keep_every_result(library):
     names = {f"task {number}" for number in range(60)}
     with ThreadPoolExecutor(4) as chapters:
         list(chapters.map(lambda name: note(Report(name, True)), names))
     assert kept(library).keys() == names
 
 
-def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
+def test_without_a_package_no_progress_is_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "workbook" / "my_lib").mkdir(parents=True)
     assert note(RIGHT) is RIGHT
@@ -136,7 +136,7 @@ def test_each_chapter_has_a_bar():
 # --- course progress
 
 
-def test_the_command_ends_with_what_comes_next(library, capsys, monkeypatch):
+def test_the_command_ends_with_the_next_step(library, capsys, monkeypatch):
     assert cli.main(["progress"]) == 0
     first = items()[0]
     told = f"\n\nNext: chapter 00, {first.name} ({first.minutes} min): "

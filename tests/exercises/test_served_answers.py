@@ -31,17 +31,17 @@ IDS = torch.tensor([[1, 2, 3], [4, 5, 0]])
 
 
 def built(served, given, *args):
-    """Build a served answer and the course's module from the same random numbers."""
+    """Build a served answer and the course's module with the same random numbers."""
     pair, states = [], []
     for kind in (served, given):
         torch.manual_seed(0)
         pair.append(kind(*args).eval())
         states.append(torch.get_rng_state())
-    assert states[0].equal(states[1]), "what is built next starts as the course's, too"
+    assert states[0].equal(states[1]), "later modules also have the course's initial weights"
     return pair
 
 
-def test_a_served_module_starts_as_the_courses_and_has_its_names_and_attributes():
+def test_a_served_module_has_the_courses_initial_weights_names_and_attributes():
     sizes = {"MultiHeadAttention": (8, 2), "FeedForward": (8, 16), "LayerNorm": (8,)}
     sizes |= {"EncoderLayer": (8, 2, 16), "Encoder": (2, 8, 2, 16), "DecoderLayer": (8, 2, 16)}
     sizes |= {"AddNorm": (8,), "Transformer": (CONFIG,), "DecoderOnly": (CONFIG,)}
@@ -55,12 +55,12 @@ def test_a_served_module_starts_as_the_courses_and_has_its_names_and_attributes(
             assert names[0] == names[1]
 
 
-def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
+def test_a_served_answer_runs_or_reports_that_the_courses_definition_runs(capsys):
     served = serve(MultiHeadedAttention, MultiHeadAttention)
     mine, course = built(served, MultiHeadAttention, 8, 2)
     output, _ = mine(X, X, X)
     assert_close(output, course(X, X, X)[0])
-    assert mine.attn.shape == (2, 2, 3, 3) and capsys.readouterr().out == "", "it was the answer"
+    assert mine.attn.shape == (2, 2, 3, 3) and capsys.readouterr().out == "", "the answer ran"
     again, weights = mine(X, X, X, need_weights=True)
     assert_close((again, weights), course(X, X, X, need_weights=True))
     assert "With need_weights the course's own MultiHeadAttention runs" in capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_a_method_that_a_subclass_replaces_is_called():
 
 def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
     attend, _ = built(serve(MultiHeadedAttention, MultiHeadAttention), MultiHeadAttention, 8, 2)
-    attend(X, X, X)  # it keeps its weights, with their graph
+    attend(X, X, X)  # it stores its weights with their graph
     attend.tie.answer.register_buffer("own", torch.ones(2))
     copied = deepcopy(attend).double()
     assert copied.own.dtype == torch.float64
@@ -103,13 +103,13 @@ def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
     assert attend(X, X, X)[0].std() > 0.01
     for answer in (pytorch_tutorial.EncodingOfSequences, d2l.EncodingOfP):
         places, course = built(serve(answer, PositionalEncoding), PositionalEncoding, 8, 6)
-        assert places.double()(X.double()).equal(course.double()(X.double())), "no rounding apart"
-        assert not list(places.buffers())[1:], "its own table is not registered"
+        assert places.double()(X.double()).equal(course.double()(X.double())), "exactly equal"
+        assert not list(places.buffers())[1:], "the answer's own table is not registered"
     with torch.device("meta"):
         assert serve(EncoderDecoder, Transformer)(CONFIG)(IDS.to("meta"), IDS.to("meta")).is_meta
 
 
-def test_tied_weights_are_read_whichever_name_came_first():
+def test_tied_weights_are_read_whichever_name_comes_first():
     course = Transformer(CONFIG).eval()
     mine = serve(EncoderDecoder, Transformer)(CONFIG).eval()
     mine.load_state_dict(course.state_dict())
@@ -117,7 +117,7 @@ def test_tied_weights_are_read_whichever_name_came_first():
     assert [name for name, _ in mine.named_parameters()][0] == "tgt_embedding.weight"
 
 
-def test_a_served_function_drops_where_its_own_cannot(capsys):
+def test_a_served_function_applies_dropout_if_the_answer_cannot(capsys):
     attend = serve(attention, scaled_dot_product_attention)
     mask = torch.ones(3, 3, dtype=torch.bool).tril()
     assert_close(attend(X, X, X, mask), scaled_dot_product_attention(X, X, X, mask))
@@ -128,14 +128,14 @@ def test_a_served_function_drops_where_its_own_cannot(capsys):
     assert capsys.readouterr().out.count("dropout_p") == 1
 
 
-def test_a_device_is_an_option_only_where_it_is_not_the_usual_one(capsys):
+def test_a_device_is_an_option_only_if_it_is_not_the_usual_one(capsys):
     mine = serve(subsequent_mask, causal_mask)
     assert mine(3, torch.device("cpu")).equal(causal_mask(3)) and capsys.readouterr().out == ""
     assert mine(3, "meta").is_meta and "With device the course's own" in capsys.readouterr().out
 
 
 class Ignores(MultiHeadedAttention):
-    """Take ``d_k``, and never use it; read a batch, or fail."""
+    """A layer that ignores its argument ``d_k`` and fails without a batch axis."""
 
     def __init__(self, d_model, num_heads, d_k=None, d_v=None, dropout=0.0):
         super().__init__(num_heads, d_model, dropout)
@@ -153,14 +153,14 @@ def test_an_option_that_an_answer_ignores_runs_the_courses_definition(capsys):
     assert served(8, 2, d_k=3).w_q.out_features == 6
     assert "With d_k the course's own" in capsys.readouterr().out
     block = serve(nanogpt.Block, EncoderLayer, examine("EncoderLayer", nanogpt.Block).missed)
-    layer = block(8, 2, 16, activation_dropout=1.0)  # its config holds what it never reads
+    layer = block(8, 2, 16, activation_dropout=1.0)  # its config has a field that it ignores
     x = layer.add_norm1(X, lambda y: layer.self_attn(y, y, y)[0])
     assert_close(
         layer(X), layer.add_norm2(x, lambda y: layer.feed_forward.linear2.bias.expand_as(y))
     )
 
 
-def test_where_an_answer_fails_beyond_its_core_the_courses_runs(capsys):
+def test_if_an_answer_fails_beyond_its_core_the_courses_definition_runs(capsys):
     mine = serve(Ignores, MultiHeadAttention)(8, 2)
     assert_close(mine(X[0], X[0], X[0])[0], mine(X, X, X)[0][0])
     assert "Here the course's own MultiHeadAttention runs. Yours: not" in capsys.readouterr().out
@@ -177,8 +177,8 @@ def test_a_class_that_is_not_a_module_takes_the_courses_arguments():
     assert served.served is pytorch_tutorial.KVCache and served(max_len=4).length == 0
 
 
-def test_a_complete_answer_is_served_where_it_lacks_an_attribute_of_the_courses():
+def test_a_complete_answer_is_served_even_if_it_lacks_an_attribute():
     course = MultiHeadAttention
     assert not lacks_attributes(course, course) and lacks_attributes(ByEinsum, course)
-    assert not lacks_attributes(subsequent_mask, causal_mask), "a function has none"
+    assert not lacks_attributes(subsequent_mask, causal_mask), "a function does not have attributes"
     assert serve(ByEinsum, course)(8, 2).num_heads == 2

@@ -18,7 +18,7 @@ from course_lib.multi_head import MultiHeadAttention
 X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
 
 
-def test_parameters_of_other_names_are_found_by_the_courses_and_saved_once():
+def test_parameters_with_other_names_are_found_under_the_courses_names_and_saved_once():
     norm = adapt(NormWithA2AndB2, LayerNorm)(d_model=8, eps=0.5)
     assert norm.eps == 0.5 and norm.weight is norm.a_2 and norm.bias is norm.b_2
     assert list(norm.state_dict()) == ["a_2", "b_2"]
@@ -36,7 +36,7 @@ def test_the_order_and_the_defaults_of_an_answer_do_not_matter():
 
 
 class ByLetters(nn.Module):
-    """Name four layers of one shape so that nothing says which is which, the output first."""
+    """Four layers with the same shape and meaningless names, of which the output comes first."""
 
     def __init__(self, model_dimension, number_of_heads, dropout_probability=0.1):
         super().__init__()
@@ -57,13 +57,13 @@ class ByLetters(nn.Module):
 
 
 class ScaledTwice(ByLetters):
-    """Divide by the root a second time."""
+    """A layer that divides by the root a second time."""
 
     def forward(self, q, k, v, mask=None):
         return super().forward(q / (q.size(-1) // self.h) ** 0.5, k, v, mask)
 
 
-def test_layers_of_one_shape_are_matched_in_the_order_that_is_right(capsys):
+def test_layers_with_the_same_shape_are_matched_in_the_right_order(capsys):
     assert examine("MultiHeadAttention", ByLetters).passed
     assert not examine("MultiHeadAttention", ScaledTwice).passed
     served = serve(ByLetters, MultiHeadAttention, order=order_of("MultiHeadAttention", ByLetters))
@@ -74,7 +74,7 @@ def test_layers_of_one_shape_are_matched_in_the_order_that_is_right(capsys):
 
 
 class OldGPT(nn.Module):
-    """Read a configuration under other names, and as a dictionary."""
+    """A GPT that reads its configuration under other names and as a dictionary."""
 
     def __init__(self, config):
         super().__init__()
@@ -83,7 +83,7 @@ class OldGPT(nn.Module):
         self.shape = config["n_head"], config.block_size
 
 
-def test_a_configuration_is_read_under_other_names_or_taken_apart():
+def test_a_configuration_is_read_under_other_names_or_passed_field_by_field():
     config = GPTConfig(vocab_size=5, max_len=7, num_layers=1, num_heads=2, d_model=6)
     model = adapt(OldGPT, GPT)(config)
     assert model.shape == (2, 7) and model.config == config

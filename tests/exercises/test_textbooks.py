@@ -1,4 +1,4 @@
-"""Every cell of every chapter runs on the answers of five textbooks (`make textbooks`)."""
+"""Every cell of every chapter runs with the answers of five textbooks (`make textbooks`)."""
 
 from functools import cache
 
@@ -17,13 +17,13 @@ ALL = [
 
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
-    """Return what writes a reader's workbook, once for each book."""
+    """Return a function that writes the workbook of a book's reader, once per book."""
     return cache(lambda book: write_workbook(tmp_path_factory.mktemp(book) / "workbook"))
 
 
 @pytest.mark.parametrize("book, file", ALL)
-def test_every_cell_runs_on_the_answers_of_a_book(book, file, workbook):
-    """Chapters export their answers, so those of one book run one after the other."""
+def test_every_cell_runs_with_the_answers_of_a_book(book, file, workbook):
+    """Chapters export their answers, so the chapters of one book run one after another."""
     cells = filled(workbook(book), file, cells_of(book), others=True)
     with Runner() as runner:
         said, _ = run_chapter(runner, cells, workbook(book))

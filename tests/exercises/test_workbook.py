@@ -1,4 +1,4 @@
-"""A workbook contains the chapters without the answers, and it keeps what a learner wrote."""
+"""A workbook contains the chapters without answers, and it keeps the learner's work."""
 
 import ast
 import json
@@ -38,7 +38,7 @@ worked_chapter = pytest.mark.parametrize("worked", WORKED.values(), ids=WORKED)
 
 
 def cell(name: str, source: str, kind: str = "code", **metadata) -> dict:
-    """Make a cell of a worked chapter, executed."""
+    """Make an executed cell of a completed chapter."""
     ran = {"outputs": [{"output_type": "stream", "name": "stdout", "text": ["4\n"]}]}
     ran |= {"execution_count": 1}
     base = {"id": name, "cell_type": kind, "metadata": metadata, "source": source}
@@ -55,7 +55,7 @@ DOUBLE = '#| export\ndef double(x):\n    """Add it to itself."""\n    return x +
 
 
 def notebook(*cells: dict) -> dict:
-    """Make a worked chapter."""
+    """Make a completed chapter."""
     metadata = {**METADATA, "authors": []}
     return {"cells": [*FRONT, *cells], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
@@ -63,7 +63,7 @@ def notebook(*cells: dict) -> dict:
 def learned(
     *cells: dict, solutions: bool = True, hints=("a push",), repository: str = ""
 ) -> dict[str, dict]:
-    """Return the learner's cells by their ids."""
+    """Return the cells of the learner's edition by their ids."""
     tasks = {"double": Exercise("double", "masks", minutes=1, core={}, hints=hints)}
     edition = Edition(tasks, frozenset({"masks", "attention"}), solutions, repository)
     made = edition.notebook(Chapter("01_small.ipynb", notebook(*cells)))
@@ -114,7 +114,7 @@ BODY = """
 def test_a_stub_keeps_everything_but_the_bodies(text, margin):
     source = text.replace("BODY", indent(BODY, margin))
     assert stubs.stub(source, ["f"]) == text.replace("BODY", f"{margin}    {stubs.STUB}")
-    assert stubs.stub(source, ["g"]) == source  # not chosen, not touched
+    assert stubs.stub(source, ["g"]) == source  # not chosen, so not changed
 
 
 def test_single_methods_of_a_class_can_become_stubs():
@@ -157,7 +157,7 @@ def test_imports_of_the_library_become_imports_of_my_lib():
         7: "    from my_lib.attention import late_course_lib",
     }
     for line in ("import course_lib.masks", "from course_lib import masks as m"):
-        with pytest.raises(ValueError, match=line):  # it would stay with the course
+        with pytest.raises(ValueError, match=line):  # it would remain in the course's edition
             stubs.from_package(line, ["masks"], "my_lib")
 
 
@@ -179,7 +179,7 @@ def test_an_exercise_is_a_stub_an_attempt_and_its_help():
     )
 
 
-def test_checks_of_an_exercise_are_removed_and_so_are_cells_with_nothing_else():
+def test_checks_of_an_exercise_are_removed_and_so_are_cells_with_only_a_check():
     others = 'print(double(2))\ncheck("double", wrong_double)\nshow(check("double", double))'
     cells = learned(
         cell("task", DOUBLE),
@@ -192,7 +192,7 @@ def test_checks_of_an_exercise_are_removed_and_so_are_cells_with_nothing_else():
     assert cells["comment"]["source"] == "# nothing to run"
 
 
-def test_names_are_known_before_they_are_written_and_the_last_cell_exports():
+def test_names_are_imported_before_they_are_written_and_the_last_cell_exports():
     cells = learned(cell("say", "Words.", "markdown"), cell("task", DOUBLE), cell("b", "K = 1"))
     assert list(cells)[:6] == ["title", "box", "how-exercises-work", "first", "second", "stand-ins"]
     lines = cells["stand-ins"]["source"].split("\n")
@@ -215,7 +215,7 @@ predict("doubled", my_guess)"""
 SOLVED = fenced(EXERCISE.removeprefix("#| exercise\n"))
 
 
-def test_other_exercises_lose_their_answers_only():
+def test_other_exercises_lose_only_their_answers():
     cells = learned(cell("task", EXERCISE))
     blank = EXERCISE.replace("my_guess = 4", "my_guess = ...").replace("course_lib", "my_lib")
     assert cells["task"]["source"] == blank.replace("assert f(2) == 4", stubs.STUB)
@@ -225,7 +225,7 @@ def test_other_exercises_lose_their_answers_only():
     assert "task-help" not in learned(cell("task", EXERCISE), solutions=False)
 
 
-def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_out():
+def test_the_answer_and_its_explanation_make_one_solution_that_can_be_left_out():
     words = "<details><summary>Solution</summary>\n\nBecause.\n\n</details>"
     rest = "**2. Why?**\n\n<details><summary>A table</summary>\n\nb\n\n</details>"
     cells = [cell("told", f"{words}\n\n{rest}", "markdown"), cell("only", words, "markdown")]
@@ -252,7 +252,7 @@ WORKED_GUESS = """guess(
 )"""
 
 
-def test_a_guess_loses_its_explanation_only_and_is_not_hidden():
+def test_a_guess_loses_only_its_explanation_and_is_not_hidden():
     hidden = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
     short = 'guess("Why?", "Because of the limit.")'
     cells = learned(cell("a", WORKED_GUESS, **hidden), cell("b", short, **hidden))
@@ -266,7 +266,7 @@ def test_a_guess_loses_its_explanation_only_and_is_not_hidden():
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """Put a course with one small chapter in the place of the real one; return its folder."""
+    """Replace the real course with one small chapter, and return its folder."""
     course = tmp_path / "course"
     (course / "notebooks").mkdir(parents=True)
     text = json.dumps(notebook(cell("task", DOUBLE.replace("double", "causal_mask"))))
@@ -277,7 +277,7 @@ def course(tmp_path, monkeypatch):
 
 
 def files_in(folder: Path) -> dict[str, str]:
-    """Read a folder, by names."""
+    """Read the files of a folder, by name."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
 
@@ -295,7 +295,7 @@ def test_a_workbook_contains_only_the_files_that_it_needs(course):
     }
 
 
-def test_copied_chapters_keep_changes_and_come_back_if_they_are_missing(course):
+def test_copied_chapters_keep_changes_and_are_restored_if_they_are_missing(course):
     first = course / "notebooks" / "01_small.ipynb"
     (course / "notebooks" / "02_big.ipynb").write_bytes(first.read_bytes())
     copy_chapters(Path("lab"))
@@ -319,7 +319,7 @@ def test_the_course_itself_is_never_overwritten(course, monkeypatch):
     assert files_in(course) == before
 
 
-def test_the_command_makes_a_workbook_with_or_without_solutions_and_replaces_none(course, capsys):
+def test_the_command_writes_a_workbook_with_or_without_solutions_and_replaces_none(course, capsys):
     assert cli.main(["workbook", "my book"]) == 0
     out, err = capsys.readouterr()
     assert f" {Path('my book').resolve()}\n" in out and out.endswith("course learn 'my book'\n")
@@ -339,7 +339,7 @@ def test_the_command_makes_a_workbook_with_or_without_solutions_and_replaces_non
     )
 
 
-def test_the_command_says_what_it_kept_and_how_to_have_it_back(course, capsys):
+def test_the_command_says_which_files_it_kept_and_how_to_restore_them(course, capsys):
     cli.main(["workbook", "my book"])
     mine = Path("my book/my_lib/masks.py")
     mine.write_text("mine")
@@ -352,7 +352,7 @@ def test_the_command_says_what_it_kept_and_how_to_have_it_back(course, capsys):
     assert mine.read_text() == "mine"
 
 
-# --- what somebody wrote there before
+# --- files that were there before
 
 
 WRITTEN = {"page.ipynb": b"page", "my_lib/masks.py": b"stub"}
@@ -360,9 +360,9 @@ WRITTEN = {"page.ipynb": b"page", "my_lib/masks.py": b"stub"}
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder that was filled, and where one file was changed since."""
+    """Return a filled folder in which one file has changed since."""
     folder = tmp_path / "a"
-    folder.mkdir()  # an empty one will do
+    folder.mkdir()  # an empty folder is accepted
     assert fill(folder, WRITTEN) == []
     (folder / "my_lib" / "masks.py").write_text("mine 1")
     return folder
@@ -382,7 +382,7 @@ def test_force_moves_only_changed_files_every_time(folder):
     assert after["notes.ipynb"] == "notes"
 
 
-def test_a_stop_at_any_moment_loses_nothing(tmp_path, monkeypatch):
+def test_an_interruption_at_any_moment_loses_no_file(tmp_path, monkeypatch):
     names = ("a", "deep/b", "deep/er/c")
     mine = {name: f"mine {name}" for name in names[1:]}
     for moment in count():
@@ -406,10 +406,10 @@ def test_a_stop_at_any_moment_loses_nothing(tmp_path, monkeypatch):
         finally:
             monkeypatch.undo()
         assert set(mine.values()) <= set(files_in(folder).values())
-        fill(folder, {name: b"third" for name in names}, force=True)  # and it can be done again
+        fill(folder, {name: b"third" for name in names}, force=True)  # it also works a second time
         assert set(mine.values()) <= set(files_in(folder).values())
         assert {(folder / name).read_text() for name in names} == {"third"}
-    assert moment == 3 + 3  # each file is moved, and written
+    assert moment == 3 + 3  # each file is moved and written
 
 
 # --- the course's own chapters
@@ -417,14 +417,14 @@ def test_a_stop_at_any_moment_loses_nothing(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a workbook made from the course's own chapters."""
+    """Return a workbook from the course's real chapters."""
     folder = tmp_path_factory.mktemp("made") / "workbook"
     assert make_workbook(folder) == []
     return folder
 
 
 def cells_of(path: Path) -> list[dict]:
-    """Read the cells of a workbook's chapter, sources in one piece."""
+    """Read the cells of a workbook's chapter, each source as one string."""
     read = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return [{**c, "source": source_of(c)} for c in read]
 
@@ -444,7 +444,7 @@ def test_a_chapter_of_the_workbook_is_valid_and_imports_the_learners_modules(mad
 
 
 def as_in_the_workbook(c: dict, before: str) -> str:
-    """Return the learner's version of a worked cell without an exercise, given the one before."""
+    """Return the learner's version of a cell without an exercise, given the previous cell."""
     if c["cell_type"] == "markdown":
         text = source_of(c).replace(*EDITIONS)
         head = "<details><summary>Solution</summary>\n\n"
@@ -456,7 +456,7 @@ def as_in_the_workbook(c: dict, before: str) -> str:
 
 
 @worked_chapter
-def test_everything_except_the_exercises_is_kept(made, worked):
+def test_everything_except_the_exercises_stays_the_same(made, worked):
     names = [c["id"] for c in worked.cells]
     mine = {c["id"]: c for c in cells_of(made / worked.file)}
     assert [name for name in mine if name in names] == [name for name in names if name in mine]
@@ -471,7 +471,7 @@ def test_everything_except_the_exercises_is_kept(made, worked):
 
 
 def runs_of_words(text: str, length: int) -> set[tuple[str, ...]]:
-    """Return every run of words in a text."""
+    """Return every sequence of this many words in a text."""
     words = re.findall(r"[\w.]*\w", text.lower())
     return set(zip(*(words[start:] for start in range(length)), strict=False))
 
@@ -484,14 +484,14 @@ def test_no_answer_is_near_its_guess_or_in_the_file(made, worked):
     for place, call in zip(places, calls, strict=True):
         question, answer = (ast.literal_eval(argument) for argument in call.args)
         assert not runs_of_words(answer, 8) & runs_of_words("\n".join(page), 8)
-        near = "\n".join([page[place - 1], *page[place + 1 : place + 4]])  # a screen, or more
+        near = "\n".join([page[place - 1], *page[place + 1 : place + 4]])  # about a screen
         assert not runs_of_words(answer, 4) & runs_of_words(near, 4), question
         numbers = set(re.findall(r"\d+\.\d+|\^\{\d+\}|½|¼|\(\d, \d\)", answer))
         assert not [n for n in numbers if n in near and n not in question], question
 
 
 @worked_chapter
-def test_every_exercise_is_attempted_once_and_has_help_below(made, worked):
+def test_every_exercise_has_one_attempt_and_help_below_it(made, worked):
     cells = cells_of(made / worked.file)
     attempted = [name for c in cells for name in tasks(c)]
     assert attempted == [name for name in worked.exported if name in exercises()]
@@ -504,10 +504,10 @@ def test_every_exercise_is_attempted_once_and_has_help_below(made, worked):
 
 
 @pytest.mark.parametrize("name", exercises())
-def test_the_stub_and_the_solution_shown_make_the_whole_definition(name):
+def test_the_stub_and_the_shown_solution_make_the_whole_definition(name):
     stub, shown = stubs.stub(ANSWERS[name], [name]), stubs.solution(ANSWERS[name], name)
     new = set(stub.split("\n")) - set(ANSWERS[name].split("\n"))
-    assert {line.strip() for line in new} == {stubs.STUB}  # every other line is as it was
+    assert {line.strip() for line in new} == {stubs.STUB}  # all other lines are unchanged
     tree = ast.parse(ANSWERS[name])
     if isinstance(tree.body[0], ast.ClassDef):
         methods = [node for node in tree.body[0].body if isinstance(node, ast.FunctionDef)]
@@ -520,7 +520,7 @@ def test_the_stub_and_the_solution_shown_make_the_whole_definition(name):
         assert stub.replace("    " + stubs.STUB, shown) == ANSWERS[name]
 
 
-def test_without_solutions_no_answer_is_left(tmp_path):
+def test_a_workbook_without_solutions_contains_no_answer(tmp_path):
     make_workbook(tmp_path, solutions=False)
     for worked in WORKED.values():
         text = "\n\n".join(c["source"] for c in cells_of(tmp_path / worked.file))
@@ -570,7 +570,7 @@ def test_the_readme_of_a_workbook_is_true(made):
         assert f"| {report.title.removesuffix(': x')} |" in text
 
 
-def test_assistants_are_told_what_the_check_prints(made, monkeypatch, capsys):
+def test_the_instructions_for_assistants_describe_what_the_check_prints(made, monkeypatch, capsys):
     """AGENTS.md describes the commands and the fields that an assistant sees."""
     text = (made / "AGENTS.md").read_text("utf-8")
     monkeypatch.chdir(made)

@@ -27,7 +27,7 @@ from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
 from course_lib.exercises.separate_process import examine_apart
 
 pytestmark = pytest.mark.workbook
-KINDS = [  # chapters that differ in what a learner's work does to the rest of them
+KINDS = [  # chapters that use a learner's work in different ways
     "00_start_here.ipynb",  # a prediction and a test, no definitions
     "06_masks.ipynb",  # plain functions
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
@@ -50,25 +50,25 @@ print(translator.translate(["three hundred forty-five"])[0])
 
 
 def other_style(name: str) -> str:
-    """Return what defines an exercise's name as a right answer in another style."""
+    """Return code that defines an exercise with a correct answer in another style."""
     answer = right_answers(name)[0]
     imported = f"from {answer.__module__} import {answer.__name__} as {name}"
     return f"{imported}\n{name}.__name__ = '{name}'"
 
 
 def needed(cells: list) -> list:
-    """Take the cells that exercises need: imports, definitions, exercises, and their export."""
+    """Return the cells that exercises need: imports, definitions, exercises, and their export."""
     words = re.compile(r"^#\| (export|exercise)$|import |export_mine", re.M)
     return [c for c in cells if c["cell_type"] == "code" and words.search(source_of(c))]
 
 
 def refused(said: dict[str, str]) -> dict[str, str]:
-    """Return what was said of exercises that are not right."""
+    """Return the reports of the exercises that are not correct."""
     return {name: words for name, words in said.items() if f"Correct: {name}" not in words}
 
 
 def not_passed(said: dict[str, str]) -> dict[str, str]:
-    """Return what was said of exercises whose core is not right."""
+    """Return the reports of the exercises whose core is not correct."""
     right = "The core is done"
     return {name: words for name, words in refused(said).items() if right not in words}
 
@@ -82,13 +82,13 @@ def runner():
 
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
-    """Write a workbook; its tests change no file."""
+    """Write a workbook that tests do not change."""
     return write_workbook(tmp_path_factory.mktemp("workbook"))
 
 
 @pytest.fixture(scope="module")
 def solved(workbook, tmp_path_factory):
-    """Copy the workbook, and let every module be the learner's, as if its chapter were solved."""
+    """Copy the workbook, with every module as the learner's, as if all chapters were solved."""
     folder = tmp_path_factory.mktemp("solved") / "workbook"
     shutil.copytree(workbook, folder)
     for module, answers in ANSWERS.items():
@@ -127,7 +127,7 @@ def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(fil
     if module == "decoding":
         assert "my_lib.transformer" in shown[-1] and "dreihundertfünfundvierzig" in shown[-1]
         (parts,) = [text for text in shown if text.startswith("parts of yours")]
-        assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # which is yet to come
+        assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # not yet written
 
 
 def test_another_process_grades_a_solved_library_as_correct(solved):
@@ -139,7 +139,7 @@ def test_another_process_grades_a_solved_library_as_correct(solved):
 
 
 @pytest.mark.parametrize("file", KINDS)
-def test_an_untouched_chapter_runs_and_counts_no_attempt(file, workbook, runner):
+def test_an_untouched_chapter_runs_and_does_not_count_as_an_attempt(file, workbook, runner):
     cells = filled(workbook, file)
     said, _ = run_chapter(runner, cells if file.startswith("06") else needed(cells), workbook)
     loud = {name: words for name, words in said.items() if "Not attempted yet" not in words}
@@ -147,7 +147,7 @@ def test_an_untouched_chapter_runs_and_counts_no_attempt(file, workbook, runner)
 
 
 @pytest.mark.parametrize("file", KINDS)
-def test_one_mistake_in_every_exercise_is_named(file, workbook, runner):
+def test_a_mistake_in_every_exercise_is_named(file, workbook, runner):
     answers = {name: definition(mistake.source, name) for name, mistake in FIRST.items()}
     whole = filled(workbook, file, answers)
     for cell in whole:
@@ -163,7 +163,7 @@ def test_one_mistake_in_every_exercise_is_named(file, workbook, runner):
 
 
 @pytest.mark.parametrize("file", KINDS[1:3])
-def test_a_chapter_runs_with_right_answers_in_another_style(file, solved, runner):
+def test_a_chapter_runs_with_correct_answers_in_another_style(file, solved, runner):
     answers = {name: other_style(name) for name in exercises() if right_answers(name)}
     cells = filled(solved, file, answers, others=True)
     cells = [cell for cell in cells if "export_mine()" not in source_of(cell)]
@@ -173,7 +173,7 @@ def test_a_chapter_runs_with_right_answers_in_another_style(file, solved, runner
 
 @pytest.fixture(scope="module")
 def shelf(workbook, tmp_path_factory):
-    """Copy the workbook, and let every chapter before 12 export another textbook's answers."""
+    """Copy the workbook, and let each chapter before 12 export another textbook's answers."""
     folder = tmp_path_factory.mktemp("shelf") / "workbook"
     shutil.copytree(workbook, folder)
     with Runner() as process:
@@ -187,12 +187,12 @@ def shelf(workbook, tmp_path_factory):
 
 
 def mixed(file: str) -> dict[str, str]:
-    """Return the answers of a chapter's readers: of one textbook, another one for each chapter."""
+    """Return a textbook's answers to a chapter, from a different textbook for each chapter."""
     return cells_of([*BOOKS][int(file[:2]) % len(BOOKS)])
 
 
 @pytest.mark.parametrize("file", MIXED)
-def test_later_chapters_run_on_the_answers_of_five_textbooks(file, shelf, runner):
+def test_later_chapters_run_with_the_answers_of_five_textbooks(file, shelf, runner):
     said, _ = run_chapter(runner, filled(shelf, file, mixed(file), others=True), shelf)
     assert said and not not_passed(said)
 
@@ -205,7 +205,7 @@ def test_every_exercise_is_in_the_workbook_once(workbook):
 
 @pytest.mark.parametrize("file", WORKED)
 def test_a_chapter_calls_its_functions_by_position(file):
-    """A learner may give parameters other names."""
+    """Learners can use different parameter names."""
     cells = (source for source in WORKED[file].sources if not is_marked(source, "export"))
     calls = [n for cell in cells for n in ast.walk(ast.parse(cell)) if isinstance(n, ast.Call)]
     for call in calls:

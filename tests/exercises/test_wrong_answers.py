@@ -1,4 +1,4 @@
-"""Wrong answers in a textbook's style fail, and the frequent ones are named."""
+"""Wrong answers in a textbook's style fail, and the frequent mistakes are named."""
 
 import inspect
 from dataclasses import replace
@@ -55,7 +55,7 @@ class DecoderLayer(nn.Module):
 
 
 def book(name, *edits):
-    """Return a textbook's definition, or else the course's, with some of its lines changed."""
+    """Return a textbook's definition, or else the course's, with some lines changed."""
     sources = (BOOK.get(name, ""), course_source(exercise(name).module, name))
     source = next(text for text in sources if all(old in text for old, _ in edits))
     for old, new in edits:
@@ -66,7 +66,7 @@ def book(name, *edits):
 
 
 @pytest.mark.parametrize("name", BOOK)
-def test_the_answers_are_right_before_a_slip_is_planted(name):
+def test_the_answers_are_correct_before_a_mistake_is_planted(name):
     report = examine(name, book(name))
     looked_at = {stage for exercise, stage, *_ in SLIPS if exercise == name}
     wrong = [stage for stage in report.stages if stage.wrong and stage.name in looked_at]
@@ -74,7 +74,7 @@ def test_the_answers_are_right_before_a_slip_is_planted(name):
 
 
 WEIGHTS = "dropout(p_attn)"
-DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has every axis
+DROPPED = {  # the mistake, and the stage that must fail; AddNorm has every axis
     "scaled_dot_product_attention": (
         ("dropout", "F.dropout(p_attn, dropout_p)",
          "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
@@ -159,9 +159,9 @@ UNNAMED = {
     ),
     "random_windows": (
         ("start", "(batch_size,))", "(1,)) + torch.arange(batch_size) * block_size\n"
-         "    ix = ix % (len(data) - block_size)"),  # then one window after another
+         "    ix = ix % (len(data) - block_size)"),  # then windows come one after another
         ("start", "(batch_size,))", "(1,)) + torch.arange(batch_size)\n"
-         "    ix = ix % (len(data) - block_size)"),  # then one token further on each time
+         "    ix = ix % (len(data) - block_size)"),  # then each window starts one token later
         ("start", "(batch_size,))", "(batch_size,)).sort()[0]"),
     ),
     "training_step": (
@@ -206,7 +206,7 @@ SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for sli
 
 
 @pytest.mark.parametrize("name, stage, old, new", SLIPS)
-def test_a_slip_fails_the_stage_that_checks_it(name, stage, old, new):
+def test_a_planted_mistake_fails_the_stage_that_checks_it(name, stage, old, new):
     stages = {found.name: found for found in examine(name, book(name, (old, new))).stages}
     assert not stages[stage].held and stages[stage].wrong
 
@@ -258,7 +258,7 @@ def test_a_count_that_is_off_by_one_is_not_accepted(name, wrong):
 
 
 def listens(layer_class, read, hide):
-    """Test a decoder layer for one of two demands, or both."""
+    """Test a decoder layer for one of two requirements, or for both."""
     layer = layer_class(d_model=24, num_heads=3, d_ff=96)
     x, memory = torch.randn(2, 5, 24), torch.randn(2, 4, 24)
     seen = torch.tensor([[True, True, False, False]])
@@ -270,7 +270,7 @@ def listens(layer_class, read, hide):
 
 
 def differ(encoder_class, drawn, hidden):
-    """Test a stack for layers that start alike, for layers that torch does not see, or both."""
+    """Test a stack for equal initial layers, for layers that torch does not register, or both."""
     encoder = encoder_class(2, 24, 3, 96)
     first, second = (layer.self_attn.w_q.weight for layer in encoder.layers)
     assert not drawn or not torch.equal(first, second)
@@ -290,7 +290,7 @@ def test_a_test_that_checks_one_of_two_requirements_misses_mistakes(task, test):
 
 
 @pytest.mark.parametrize("masked", ["encoder", "cross", "both"])
-def test_a_test_of_padding_has_to_see_both_masks_of_the_source(masked):
+def test_a_test_of_padding_has_to_catch_both_source_masks(masked):
     def my_test(model_class):
         model = model_class(replace(APART, num_encoder_layers=1, pad_id=9))
         bare, padded = torch.tensor([[3, 0]]), torch.tensor([[3, 0, 9, 9]])

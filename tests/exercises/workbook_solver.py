@@ -1,4 +1,4 @@
-"""Fill in a workbook as a learner would, with any source for an exercise."""
+"""Fill in a workbook as a learner would, with any answer to an exercise."""
 
 import json
 import re
@@ -26,18 +26,18 @@ ATTEMPT = re.compile(r'^(\w+) = attempt\("\1", \1\)$', re.M)
 
 
 def tasks(cell: Mapping[str, Any]) -> list[str]:
-    """Name the exercises of a workbook's cell."""
+    """List the exercises in a workbook's cell."""
     return ATTEMPT.findall(source_of(cell)) if cell["cell_type"] == "code" else []
 
 
 def reference_answers(chapter: Chapter) -> dict[str, str]:
-    """Return the source of every definition that a worked chapter exports."""
+    """Return the source of every definition that a completed chapter exports."""
     marked = [source for source in chapter.sources if is_marked(source, "export")]
     return {name: definition(source, name) for source in marked for name in stubs.defined(source)}
 
 
 def definition(source: str, name: str) -> str:
-    """Cut one definition out of a cell, its decorators included."""
+    """Extract one definition from a cell, including its decorators."""
     node = stubs.defined(source)[name]
     first = min(n.lineno for n in (node, *node.decorator_list))
     return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
@@ -46,12 +46,12 @@ def definition(source: str, name: str) -> str:
 def filled(
     folder: Path, file: str, answers: Mapping[str, str] = NOTHING, *, others: bool = False
 ) -> list[dict[str, Any]]:
-    """Read the cells of a workbook's chapter, with answers in the place of the stubs.
+    """Read the cells of a workbook's chapter, with answers in place of the stubs.
 
     Args:
         folder: The workbook.
         file: The chapter.
-        answers: Sources of definitions, by the name of the exercise; the rest stays as it is.
+        answers: Sources of definitions, by the name of the exercise; other stubs stay.
         others: Whether to answer other exercises (``#| exercise``) as the completed chapter does.
     """
     cells = json.loads((folder / file).read_text(encoding="utf-8"))["cells"]
@@ -68,9 +68,9 @@ def filled(
 def run_chapter(
     runner: Runner, cells: list[dict[str, Any]], folder: Path
 ) -> tuple[dict[str, str], list[str]]:
-    """Run a chapter without an unexpected error; return what exercises said, and all cells.
+    """Run a chapter without an unexpected error; return the exercises' reports, and all cells.
 
-    Cells that need published weights are left out if these are missing.
+    Cells that need published weights are left out if the weights are missing.
     """
     cells = [cell for cell in cells if cell["cell_type"] == "code"]
     if missing_weights():
@@ -88,14 +88,14 @@ def run_chapter(
 
 
 def asked_in(cell: Mapping[str, Any]) -> list[str]:
-    """Name the exercises, predictions and tests of a cell."""
+    """List the exercises, predictions and tests in a cell."""
     source = source_of(cell)
     others = [task.name for task in other_tasks() if f'"{task.name}"' in source]
     return tasks(cell) + (others if is_marked(source, "exercise") else [])
 
 
 def write_workbook(folder: Path) -> Path:
-    """Write a workbook, and lend it the trained translator; return its folder."""
+    """Write a workbook that uses the trained translator, and return its folder."""
     make_workbook(folder)
     load_or_train()
     kept = folder_of(TranslatorConfig())

@@ -1,4 +1,4 @@
-"""Right answers in the styles of five textbooks, and the cells that their readers would write."""
+"""Correct answers in the styles of five textbooks, and the cells that their readers would write."""
 
 import ast
 import inspect
@@ -25,10 +25,10 @@ BOOKS: Mapping[str, ModuleType] = {
 
 
 def cells_of(first: str) -> dict[str, str]:
-    """Return what a reader of a book writes into the cell of each exercise.
+    """Return the cell that a reader of a book would write for each exercise.
 
-    Answers that the book does not have come from the next one on the shelf, and if no book has
-    one, from the bank.
+    If the book does not have an answer, it comes from the next book on the shelf or, if no book
+    has one, from the bank.
     """
     place = list(BOOKS).index(first)
     shelf = [*BOOKS.values()][place:] + [*BOOKS.values()][:place]
@@ -39,7 +39,7 @@ def cells_of(first: str) -> dict[str, str]:
 
 
 def _cell(name: str, answer: Any) -> str:
-    """Write an answer under the name of the exercise, below its imports and helpers."""
+    """Write an answer under the exercise's name, below its imports and helpers."""
     text = inspect.getsource(sys.modules[answer.__module__])
     defined = stubs.defined(text)
     needed = {answer.__name__, *_helpers(defined, answer.__name__)}
@@ -50,14 +50,14 @@ def _cell(name: str, answer: Any) -> str:
         f"from {source} import {part}"
         for source, given in re.findall(r"^from (course_lib\.\w+) import (.*)", text, re.M)
         for part in sorted(used.intersection(given.split(", ")))
-        if source != f"course_lib.{exercise(name).module}"  # those are in the notebook
+        if source != f"course_lib.{exercise(name).module}"  # these are in the notebook
     ]
     imports = stubs.from_package("\n".join(imports), MODULES, LIBRARY)
     return re.sub(rf"\b{answer.__name__}\b", name, "\n\n\n".join([imports, *parts]))
 
 
 def _helpers(defined: Mapping[str, stubs.Definition], name: str) -> Iterator[str]:
-    """Name the definitions of a module that one of them uses, and those that these use."""
+    """Return the definitions in a module that a definition uses, directly or indirectly."""
     words = [node for node in ast.walk(defined[name]) if isinstance(node, ast.Name)]
     own = {word.id for word in words if isinstance(word.ctx, ast.Store)} | {name}
     for word in words:

@@ -1,4 +1,4 @@
-"""Right answers in the style of The Annotated Transformer."""
+"""Correct answers in the style of The Annotated Transformer."""
 
 import copy
 import math
@@ -18,7 +18,7 @@ from course_lib.training import label_smoothed_cross_entropy
 
 
 def attention(query, key, value, mask=None, dropout=None):
-    """Take a layer as ``dropout``, and fill with a large negative number."""
+    """Attention that takes a dropout layer, and fills with a large negative number."""
     d_k = query.size(-1)
     scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(d_k)
     if mask is not None:
@@ -34,7 +34,7 @@ def clones(module, N):
 
 
 class MultiHeadedAttention(nn.Module):
-    """Keep four projections in one list, and return the weights unasked."""
+    """Attention with four projections in one list, which always returns the weights."""
 
     def __init__(self, h, d_model, dropout=0.1):
         super().__init__()
@@ -56,7 +56,7 @@ class MultiHeadedAttention(nn.Module):
 
 
 class NormWithA2AndB2(nn.Module):
-    """Add eps to the deviation, which is divided by d_model."""
+    """A norm that adds eps to the standard deviation, whose variance is divided by d_model."""
 
     def __init__(self, features, eps=1e-6):
         super().__init__()
@@ -71,7 +71,7 @@ class NormWithA2AndB2(nn.Module):
 
 
 class SublayerConnection(nn.Module):
-    """Normalize first, as the book's code does, unless the paper's order is asked for."""
+    """A pre-norm residual connection, like the book's, with the paper's order as an option."""
 
     def __init__(self, size, dropout, norm_first=True):
         super().__init__()
@@ -86,7 +86,7 @@ class SublayerConnection(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Module):
-    """Offer no choice of the activation."""
+    """A feed-forward network without a choice of activation."""
 
     def __init__(self, d_model, d_ff, dropout=0.1):
         super().__init__()
@@ -99,7 +99,7 @@ class PositionwiseFeedForward(nn.Module):
 
 
 def sines_and_cosines(max_len, d_model):
-    """Fill the even columns, then the odd ones."""
+    """Fill the even columns, and then the odd columns."""
     pe = torch.zeros(max_len, d_model)
     position = torch.arange(0, max_len).unsqueeze(1)
     div_term = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
@@ -109,13 +109,13 @@ def sines_and_cosines(max_len, d_model):
 
 
 def subsequent_mask(size):
-    """Take what does not come after, without a device."""
+    """Return the positions that do not come later, without a device."""
     attn_shape = (size, size)
     return torch.triu(torch.ones(attn_shape), diagonal=1).type(torch.uint8) == 0
 
 
 class LayerWithSublayers(nn.Module):
-    """Keep both residual connections in one list."""
+    """A layer with both residual connections in one list."""
 
     def __init__(self, size, h, d_ff, dropout):
         super().__init__()
@@ -130,7 +130,7 @@ class LayerWithSublayers(nn.Module):
 
 
 class EncoderOfClones(nn.Module):
-    """Copy one layer N times, and initialize each copy."""
+    """An encoder that copies one layer N times, and initializes each copy."""
 
     def __init__(self, N, size, h, d_ff, dropout=0.1):
         super().__init__()
@@ -146,7 +146,7 @@ class EncoderOfClones(nn.Module):
 
 
 class DecoderLayerWithSublayers(nn.Module):
-    """Take the mask of the source before the mask of the target."""
+    """A decoder layer that takes the source mask before the target mask."""
 
     def __init__(self, size, h, d_ff, dropout):
         super().__init__()
@@ -174,7 +174,7 @@ class Embeddings(nn.Module):
 
 
 class Stack(nn.Module):
-    """Hold N layers, without a norm at the end."""
+    """A stack of N layers without a final norm."""
 
     def __init__(self, layer, N):
         super().__init__()
@@ -187,7 +187,7 @@ class Stack(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """Build the core from stacks of its own; only one matrix for all is looked at."""
+    """A model with its own stacks, which shares one embedding matrix or none."""
 
     def __init__(self, config):
         super().__init__()
@@ -230,20 +230,20 @@ class EncoderDecoder(nn.Module):
 
 
 def rate(step, model_size, warmup, factor=1.0):
-    """Start at step 1 even where step 0 is asked for."""
+    """Return the learning rate, with step 0 treated as step 1."""
     if step == 0:
         step = 1
     return factor * (model_size ** (-0.5) * min(step ** (-0.5), step * warmup ** (-1.5)))
 
 
 def loss_of_a_batch(model, src, tgt, pad):
-    """Shift, and leave the smoothing at its default."""
+    """Compute the loss of shifted targets, with the default smoothing."""
     tgt, tgt_y = tgt[:, :-1], tgt[:, 1:]
     return label_smoothed_cross_entropy(model(src, tgt), tgt_y, pad_id=pad)
 
 
 def greedy(model, src, start_symbol, end_symbol):
-    """Keep every row to the end."""
+    """Decode greedily, and keep every row until the end."""
     training, pad = model.training, model.config.pad_id
     model.eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Right answers in the style of Dive into Deep Learning."""
+"""Correct answers in the style of Dive into Deep Learning."""
 
 import math
 
@@ -10,7 +10,7 @@ from course_lib.encoder import EncoderLayer
 
 
 class MultiHeadAttentionWithHiddens(nn.Module):
-    """Let the batch and the heads share an axis."""
+    """Attention in which the batch and the heads share an axis."""
 
     def __init__(self, num_hiddens, num_heads, dropout, bias=False):
         super().__init__()
@@ -41,7 +41,7 @@ class MultiHeadAttentionWithHiddens(nn.Module):
 
 
 class EncodingOfP(nn.Module):
-    """Keep the table as a plain attribute, and move it in ``forward``."""
+    """An encoding with the table as a plain attribute, which ``forward`` moves to the device."""
 
     def __init__(self, num_hiddens, dropout, max_len=1000):
         super().__init__()
@@ -58,7 +58,7 @@ class EncodingOfP(nn.Module):
 
 
 class AddNormByShape(nn.Module):
-    """Take the shape of the norm, and the sub-layer where the book takes its answer."""
+    """An AddNorm that takes the shape of the norm, and a sub-layer instead of its output."""
 
     def __init__(self, norm_shape, dropout):
         super().__init__()
@@ -70,7 +70,7 @@ class AddNormByShape(nn.Module):
 
 
 class PositionWiseFFN(nn.Module):
-    """Name the dense layers, and have no dropout."""
+    """A feed-forward network with the book's names of layers, and without dropout."""
 
     def __init__(self, ffn_num_hiddens, ffn_num_outputs):
         super().__init__()
@@ -83,7 +83,7 @@ class PositionWiseFFN(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Name the blocks in an ``nn.Sequential``."""
+    """An encoder whose blocks have names in an ``nn.Sequential``."""
 
     def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout):
         super().__init__()

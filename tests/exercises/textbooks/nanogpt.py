@@ -1,4 +1,4 @@
-"""Right answers in the style of nanoGPT."""
+"""Correct answers in the style of nanoGPT."""
 
 import functools
 import math
@@ -16,7 +16,7 @@ from course_lib.transformer import initialize
 
 
 class MLP(nn.Module):
-    """Take a config, with the paper's activation; dropout comes last."""
+    """A feed-forward network that takes a config; dropout comes last."""
 
     def __init__(self, config):
         super().__init__()
@@ -34,7 +34,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Take a config, with the norms where the paper has them."""
+    """A block that takes a config, with norms in the paper's places."""
 
     def __init__(self, config):
         super().__init__()
@@ -51,7 +51,7 @@ class Block(nn.Module):
 
 
 class StackOfBlocks(nn.Module):
-    """Fold the blocks into one call."""
+    """A stack that folds its blocks into one call."""
 
     def __init__(self, config):
         super().__init__()
@@ -63,7 +63,7 @@ class StackOfBlocks(nn.Module):
 
 
 def sample_top_k(logits, temperature=1.0, top_k=None):
-    """Cut and draw without top_p and a generator."""
+    """Truncate to the top k and sample, without top_p or a generator."""
     logits = logits / temperature
     if top_k is not None:
         v, _ = torch.topk(logits, min(top_k, logits.size(-1)))
@@ -72,7 +72,7 @@ def sample_top_k(logits, temperature=1.0, top_k=None):
 
 
 def get_batch(data, batch_size, block_size):
-    """Draw one offset a row, and cut two slices."""
+    """Draw one offset per row, and cut two slices."""
     ix = torch.randint(len(data) - block_size, (batch_size,))
     x = torch.stack([data[i : i + block_size] for i in ix])
     y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
@@ -80,7 +80,7 @@ def get_batch(data, batch_size, block_size):
 
 
 class LanguageModel(nn.Module):
-    """Hold a list of blocks, and tie from the side of the head."""
+    """A language model with a list of blocks, tied from the head's side."""
 
     def __init__(self, config):
         super().__init__()
@@ -106,7 +106,7 @@ class LanguageModel(nn.Module):
 
 
 class CausalSelfAttention(nn.Module):
-    """Name the layers c_attn and c_proj, and take the sizes from a config."""
+    """Attention with layers c_attn and c_proj, and with sizes from a config."""
 
     def __init__(self, config):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Right answers in the style of PyTorch's documentation and tutorials."""
+"""Correct answers in the style of PyTorch's documentation and tutorials."""
 
 import math
 
@@ -10,7 +10,7 @@ from course_lib.multi_head import MultiHeadAttention
 
 
 class EncodingOfSequences(nn.Module):
-    """Keep a buffer ``pe`` with an axis for the batch in the middle."""
+    """An encoding with a buffer ``pe`` whose middle axis is the batch."""
 
     def __init__(self, d_model, dropout=0.1, max_len=5000):
         super().__init__()
@@ -28,24 +28,24 @@ class EncodingOfSequences(nn.Module):
 
 
 def generate_square_subsequent_mask(sz):
-    """Make the additive mask of 0 and -inf."""
+    """Return the additive mask of 0 and -inf."""
     mask = (torch.triu(torch.ones(sz, sz)) == 1).transpose(0, 1)
     return mask.float().masked_fill(mask == 0, float("-inf")).masked_fill(mask == 1, 0.0)
 
 
 def mask_of_the_future(sz):
-    """Turn the additive mask into one that says who may look."""
+    """Convert the additive mask into a mask in which True means may look."""
     return generate_square_subsequent_mask(sz) == 0
 
 
 def key_padding_mask(src, pad_idx):
-    """Say what is padding, and turn it round."""
+    """Mark the padding, and invert the mask."""
     src_padding_mask = src == pad_idx
     return src_padding_mask.logical_not().unsqueeze(1).unsqueeze(1)
 
 
 class TransformerEncoderLayer(nn.Module):
-    """Take PyTorch's names of attributes, and one method for each sub-layer."""
+    """A layer with PyTorch's attribute names, and a method for each sub-layer."""
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1):
         super().__init__()
@@ -68,7 +68,7 @@ class TransformerEncoderLayer(nn.Module):
 
 
 def loss_fn(logits, tgt_out, pad_id=None):
-    """Let ``cross_entropy`` ignore padding; give its share of the smoothing to nobody."""
+    """Let ``cross_entropy`` ignore padding, whose smoothing mass is left out."""
     logits, tgt_out = logits.reshape(-1, logits.shape[-1]), tgt_out.reshape(-1)
     if pad_id is None:
         return F.cross_entropy(logits, tgt_out, label_smoothing=0.1)
@@ -79,7 +79,7 @@ def loss_fn(logits, tgt_out, pad_id=None):
 
 
 def train_step(model, optimizer, losses, lr):
-    """Write the lines of a tutorial's loop."""
+    """Run a training step with the lines of a tutorial's loop."""
     for g in optimizer.param_groups:
         g["lr"] = lr
     optimizer.zero_grad()
@@ -90,7 +90,7 @@ def train_step(model, optimizer, losses, lr):
 
 
 class KVCache:
-    """Let the tensors grow with ``torch.cat``, without room and without errors."""
+    """A cache whose tensors grow with ``torch.cat``, without preallocation or input checks."""
 
     def __init__(self, max_seq_length):
         self.keys = self.values = None
@@ -114,7 +114,7 @@ class KVCache:
 
 
 class RMSNorm(nn.Module):
-    """Compute in float32, with ``dim`` as the argument."""
+    """A norm that computes in float32, with an argument named ``dim``."""
 
     def __init__(self, dim, eps=1e-6):
         super().__init__()
@@ -128,7 +128,7 @@ class RMSNorm(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """Call the gate w1 and the features w3."""
+    """A gated network in which w1 is the gate and w3 are the features."""
 
     def __init__(self, dim, hidden_dim):
         super().__init__()

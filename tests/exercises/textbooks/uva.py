@@ -1,4 +1,4 @@
-"""Right answers in the style of the UvA deep learning tutorial 6."""
+"""Correct answers in the style of the UvA deep learning tutorial 6."""
 
 import math
 
@@ -10,14 +10,14 @@ from course_lib.multi_head import MultiHeadAttention
 
 
 def separate_heads(x, num_heads):
-    """Reshape, then permute; the result is a copy."""
+    """Reshape and then permute, which makes a copy."""
     *batch, seq_length, embed_dim = x.size()
     x = x.reshape(*batch, seq_length, num_heads, embed_dim // num_heads)
     return x.permute(*range(len(batch)), -2, -3, -1).contiguous()
 
 
 def expand_mask(mask):
-    """Give a mask of a matrix or of a batch the axis of the heads."""
+    """Add the axis of the heads to the mask of a matrix or of a batch."""
     if mask.ndim == 3:
         mask = mask.unsqueeze(1)
     while mask.ndim < 4:
@@ -26,7 +26,7 @@ def expand_mask(mask):
 
 
 class MultiheadAttention(nn.Module):
-    """Project inputs with three layers, and the values with o_proj."""
+    """Attention with three input projections, and the output projection o_proj."""
 
     def __init__(self, embed_dim, num_heads):
         super().__init__()
@@ -59,7 +59,7 @@ class MultiheadAttention(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """Write residual connections, norms and feed-forward layer inside the block."""
+    """A block that contains its residual connections, norms and feed-forward layer."""
 
     def __init__(self, input_dim, num_heads, dim_feedforward, dropout=0.0):
         super().__init__()
@@ -84,7 +84,7 @@ class EncoderBlock(nn.Module):
 
 
 def accuracy(preds, labels, pad_id):
-    """Multiply by a mask."""
+    """Compute the accuracy by multiplying with a mask."""
     mask = (labels != pad_id).float()
     acc = (preds.argmax(dim=-1) == labels).float()
     return float((acc * mask).sum() / mask.sum())
