@@ -9,7 +9,7 @@ from course_lib.transformer import Transformer, TransformerConfig
 
 BASE = TransformerConfig(src_vocab_size=37_000, tgt_vocab_size=37_000)
 BIG = replace(BASE, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
-P100 = 9.5e12  # sustained operations per second of one GPU, as the paper estimates them
+P100 = 9.5e12  # operations that one GPU sustains per second, according to the paper
 TRAININGS = {  # the model, its steps and hours, and the cost in table 2
     "base": (BASE, 100_000, 12, 3.3e18),
     "big": (BIG, 300_000, 3.5 * 24, 2.3e19),

@@ -48,7 +48,7 @@ ATTENTION = {
     "the fused kernel, dropout": "the fused kernel, with dropout on the weights",
 }
 DECODING = {
-    "all": "torch computes the logits of every position, as most code does",
+    "all": "torch computes the logits of every position (as most code does)",
     "last": "torch computes the logits of the last position only",
 }
 GENERATE = {
@@ -178,9 +178,9 @@ def training_notes() -> str:
     ]
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
-        f"Our small and base models keep {saved[0]} times as many activations as torch's with the "
-        f"same dropout, and {saved[1]} times as many with the paper's dropout. On sentences of "
-        f"mixed length, the small model trains on {with_range(mixed['ratio'], 1)} times as many "
+        f"With the same dropout, our small and base models keep {saved[0]} times as many "
+        f"activations as torch's; with the paper's dropout, {saved[1]} times as many. On sentences "
+        f"of mixed length, the small model trains on {with_range(mixed['ratio'], 1)} times as many "
         "real tokens per second as `torch.nn.Transformer` on the usual random padded batches."
     )
 
@@ -266,9 +266,9 @@ def summary() -> str:
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
         f"A training step of a small model runs at {speed:.2f} times the speed of "
-        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). Of the "
-        "numbers that were not in the training data, the number-word translators get "
-        f"{accuracy:.1f}% exactly right (mean over three languages and three seeds). A model that "
+        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). On "
+        "numbers outside the training data, the number-word translators are exactly right "
+        f"{accuracy:.1f}% of the time (mean over three languages and three seeds). A model that "
         f"translates German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
