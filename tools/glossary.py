@@ -45,7 +45,7 @@ def is_term(bold: str) -> bool:
 
 def page(chapters: list[Path]) -> str:
     """Write the glossary as a page of the site, with a link from each term to its chapter."""
-    lines = ["# Glossary", "", "Each term is shown in the sentence that explains it in a chapter.", ""]
+    lines = ["# Glossary", "", "Each term is quoted in the sentence that explains it.", ""]
     for term, (chapter, sentence) in terms(chapters).items():
         link = f"[chapter {chapter[:2]}](notebooks/{chapter})"
         lines += [f"**{term}**", f": {sentence} ({link})", ""]
