@@ -6,13 +6,13 @@ from pathlib import Path
 
 LABELS = r"(You|Papers?$|Guess|Differs|The |One |A |An |Is |Are |Does |Do |What |Why |How |\d|\W)"
 EMPHASIS = {  # bold, to be noticed, and not a term
-    "active", "added", "after", "attend", "average", "before", "bounded", "change", "comparable",
-    "config.json", "folds", "gpt-2's own weights", "guess", "intensity", "its own position", "join",
-    "last position", "layer by layer", "learned positions", "left out", "measured", "merged back",
-    "mix", "model.safetensors", "nearest", "none", "norms before the sub-layers", "nothing causal",
-    "one pattern of weights", "order", "ours", "position before", "project and split", "random",
-    "random digits", "read", "run", "three hours before", "time", "total", "unique", "units",
-    "used alike",
+    "after", "after grpo", "at the input", "at the output", "average", "before", "bold",
+    "bounded", "change", "comparable", "fast pairs only", "folds", "gpt-2's own weights",
+    "guess", "in total", "its own position", "larger layers", "larger positions",
+    "last position", "layer by layer", "linear", "llama3", "nearest", "none",
+    "one pattern of weights", "order", "ours", "plain rope", "published", "random",
+    "random digits", "read", "run", "shift + enter", "three hours before", "total", "unique",
+    "units",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“\[])")
@@ -45,7 +45,7 @@ def is_term(bold: str) -> bool:
 
 def page(chapters: list[Path]) -> str:
     """Write the glossary as a page of the site, with a link from each term to its chapter."""
-    lines = ["# Glossary", "", "Each term is quoted in the sentence that explains it.", ""]
+    lines = ["# Glossary", "", "Each entry quotes the sentence that explains the term.", ""]
     for term, (chapter, sentence) in terms(chapters).items():
         link = f"[chapter {chapter[:2]}](notebooks/{chapter})"
         lines += [f"**{term}**", f": {sentence} ({link})", ""]
