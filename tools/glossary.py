@@ -6,20 +6,20 @@ from pathlib import Path
 
 LABELS = r"(You|Papers?$|Guess|Differs|The |One |A |An |Is |Are |Does |Do |What |Why |How |\d|\W)"
 EMPHASIS = {  # bold for emphasis, and not a term
-    "active", "added", "after", "attend", "average", "before", "bounded", "change", "comparable",
-    "config.json", "folds", "gpt-2's own weights", "guess", "intensity", "its own position", "join",
-    "last position", "layer by layer", "learned positions", "left out", "measured", "merged back",
-    "mix", "model.safetensors", "nearest", "none", "norms before the sub-layers", "nothing causal",
-    "one pattern of weights", "order", "ours", "position before", "project and split", "random",
-    "random digits", "read", "run", "three hours before", "time", "total", "unique", "units",
-    "used alike",
+    "after", "after grpo", "at the input", "at the output", "average", "before", "bold",
+    "bounded", "change", "comparable", "fast pairs only", "folds", "gpt-2's own weights",
+    "guess", "in total", "its own position", "larger layers", "larger positions",
+    "last position", "layer by layer", "linear", "llama3", "nearest", "none",
+    "one pattern of weights", "order", "ours", "plain rope", "published", "random",
+    "random digits", "read", "run", "shift + enter", "three hours before", "total", "unique",
+    "units",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“\[])")
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
-    """Return every term in alphabetical order, with the first chapter and sentence that use it."""
+    """Return every term in the order of the alphabet, with the first chapter and sentence of it."""
     explained: dict[str, tuple[str, str, str]] = {}
     for chapter in chapters:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
@@ -37,7 +37,7 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
 
 
 def is_term(bold: str) -> bool:
-    """Return whether bold text is a term, not a label such as **Guess:** or an emphasized word."""
+    """Tell a term from a label such as **Guess:** and from a word that is only stressed."""
     if bold.lower() in EMPHASIS or re.match(LABELS, bold):
         return False
     return bold[-1] not in ".:?!,(" and len(bold.split()) <= 4
@@ -45,7 +45,7 @@ def is_term(bold: str) -> bool:
 
 def page(chapters: list[Path]) -> str:
     """Write the glossary as a page of the site, with a link from each term to its chapter."""
-    lines = ["# Glossary", "", "Every term, with the sentence in which a chapter explains it.", ""]
+    lines = ["# Glossary", "", "Each entry quotes the sentence that explains the term.", ""]
     for term, (chapter, sentence) in terms(chapters).items():
         link = f"[chapter {chapter[:2]}](notebooks/{chapter})"
         lines += [f"**{term}**", f": {sentence} ({link})", ""]

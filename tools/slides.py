@@ -49,7 +49,7 @@ def deck(chapter: HtmlElement, name: str) -> str:
         lambda link: link if ":" in link else f"..{urljoin(f'/notebooks/{name}', link)}"
     )
     title = chapter.find("h1").text_content()
-    back = f'<p><a href="../notebooks/{name}">The chapter</a></p>'
+    back = f'<p><a href="../notebooks/{name}">Open the chapter</a></p>'
     question, picture = chapter.find("p/strong"), chapter.find(".//img")  # the first of each
     texts = [f"<h1>{escape(title)}</h1><p>{markup(question)}</p>{back}", markup(picture)]
     for section in chapter.findall("section"):
