@@ -33,3 +33,10 @@ def test_a_term_has_the_first_sentence_and_chapter_that_contain_it():
     chapter, sentence = glossary.terms(CHAPTERS)["causal mask"]
     assert chapter == "06_masks.ipynb" and "earlier positions" in sentence
     assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(CHAPTERS)
+
+
+@pytest.mark.parametrize(
+    ("term", "before"), [("all-to-all", "a different part"), ("roofline", "ends in a flat line")]
+)
+def test_an_explanation_that_points_back_is_quoted_with_the_sentence_before_it(term, before):
+    assert before in glossary.terms(CHAPTERS)[term][1]

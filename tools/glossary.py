@@ -1,4 +1,4 @@
-"""The glossary: every term that a chapter sets in bold, with the sentence that explains it."""
+"""The glossary: every term that a chapter sets in bold, and the sentence that explains it."""
 
 import json
 import re
@@ -6,20 +6,20 @@ from pathlib import Path
 
 LABELS = r"(You|Papers?$|Guess|Differs|The |One |A |An |Is |Are |Does |Do |What |Why |How |\d|\W)"
 EMPHASIS = {  # bold for emphasis, and not a term
-    "after", "after grpo", "at the input", "at the output", "average", "before", "bold",
-    "bounded", "change", "comparable", "fast pairs only", "folds", "gpt-2's own weights",
-    "guess", "in total", "its own position", "larger layers", "larger positions",
-    "last position", "layer by layer", "linear", "llama3", "nearest", "none",
-    "one pattern of weights", "order", "ours", "plain rope", "published", "random",
-    "random digits", "read", "run", "shift + enter", "three hours before", "total", "unique",
-    "units",
+    "after", "after grpo", "at the input", "at the output", "average", "before", "bold", "bounded",
+    "change", "comparable", "fast pairs only", "folds", "gpt-2's own weights", "guess", "in total",
+    "its own position", "larger layers", "larger positions", "last position", "layer by layer",
+    "linear", "llama3", "nearest", "none", "one pattern of weights", "order", "ours", "plain rope",
+    "published", "random", "random digits", "read", "run", "shift + enter", "three hours before",
+    "total", "unique", "units",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“\[])")
+POINTS_BACK = re.compile(r"(This|These|They|It|Its|So|Such|But|For this|The solution|A \*\*ring)\b")
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
-    """Return every term in the order of the alphabet, with the first chapter and sentence of it."""
+    """Return every term in alphabetical order, with the first chapter and sentence that use it."""
     explained: dict[str, tuple[str, str, str]] = {}
     for chapter in chapters:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
@@ -29,24 +29,24 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
         for paragraph in re.split(r"\n\s*\n|\n(?=[-#|\d])", prose):
             line = " ".join(paragraph.lstrip("-# ").split())
             if line.startswith("|"):  # a row of a table
-                line = ": ".join(cell.strip() for cell in line.strip("|").split("|"))
-            for sentence in SENTENCE.split(line):
+                line = line.strip("| ").replace(" | ", ": ", 1).replace(" | ", " → ")
+            sentences = SENTENCE.split(line)
+            for before, sentence in zip(["", *sentences], sentences, strict=False):
+                quoted = f"{before} {sentence}" if POINTS_BACK.match(sentence) else sentence
                 for term in filter(is_term, BOLD.findall(sentence)):
-                    explained.setdefault(term.lower(), (term, chapter.name, sentence))
+                    explained.setdefault(term.lower(), (term, chapter.name, quoted.strip()))
     return {term: (chapter, sentence) for _, (term, chapter, sentence) in sorted(explained.items())}
 
 
 def is_term(bold: str) -> bool:
-    """Tell a term from a label such as **Guess:** and from a word that is only stressed."""
-    if bold.lower() in EMPHASIS or re.match(LABELS, bold):
-        return False
-    return bold[-1] not in ".:?!,(" and len(bold.split()) <= 4
+    """Return whether bold text is a term, not a label such as **Guess:** or an emphasized word."""
+    is_label = bold.lower() in EMPHASIS or re.match(LABELS, bold) or bold[-1] in ".:?!,("
+    return not is_label and len(bold.split()) <= 4
 
 
 def page(chapters: list[Path]) -> str:
     """Write the glossary as a page of the site, with a link from each term to its chapter."""
     lines = ["# Glossary", "", "Each entry quotes the sentence that explains the term.", ""]
     for term, (chapter, sentence) in terms(chapters).items():
-        link = f"[chapter {chapter[:2]}](notebooks/{chapter})"
-        lines += [f"**{term}**", f": {sentence} ({link})", ""]
+        lines += [f"**{term}**", f": {sentence} ([chapter {chapter[:2]}](notebooks/{chapter}))", ""]
     return "\n".join(lines)
