@@ -110,7 +110,7 @@ def for_each_line(
     """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
     ``use`` returns the parts of an output line, and may add to ``notes`` what to print after it.
-    An empty or failing line gives an empty one.
+    An empty line, or a line that fails, produces an empty line of output.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0

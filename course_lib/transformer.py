@@ -35,7 +35,7 @@ def initialize(model: nn.Module) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Hold a model's hyperparameters; the defaults are those of the paper's base model.
+    """Hyperparameters of a Transformer; the defaults are those of the paper's base model.
 
     Paper: §3 and table 3, row (base).
     ``tie_embeddings`` is "all" (source, target and output share one matrix, §3.4), "decoder"

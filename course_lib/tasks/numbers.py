@@ -27,7 +27,7 @@ VAL = 200  # numbers to measure the loss on
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(TrainingConfig):
-    """Hold the hyperparameters that all translators have; both stacks are equally deep."""
+    """Hyperparameters of every translator; the encoder and the decoder are equally deep."""
 
     stacks = 2
     ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}
@@ -51,14 +51,14 @@ class TranslationConfig(TrainingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig(TranslationConfig):
-    """Hold the hyperparameters of a number-word translator."""
+    """Hyperparameters of a number-word translator."""
 
     choices = {"to": LANGUAGES}
-    to: str = "de"  #: the language it writes, one of ``data.LANGUAGES``
-    num_pairs: int = 15_000  #: numbers to learn from
+    to: str = "de"  #: target language, one of ``data.LANGUAGES``
+    num_pairs: int = 15_000  #: numbers in the training data
     batch_size: int = 64  #: sentences in a step
     steps: int = 450  #: the last step
-    cooldown_steps: int = 100  #: last steps, in which the rate goes down to zero; 1 for none
+    cooldown_steps: int = 100  #: last steps, in which the rate falls to zero; 1 for none
     rate_scale: float = 0.15  #: the paper's learning rate times this
     val_every: int = 50  #: steps between two measurements of the loss on val
 
@@ -75,7 +75,7 @@ class TranslatorConfig(TranslationConfig):
 
 
 class Translator(Pipeline):
-    """Combine a ``Transformer`` and its ``Tokenizer``: text in, text out."""
+    """A ``Transformer`` and its ``Tokenizer``, which translate text together."""
 
     what = "a number-word translator"
     config_class: ClassVar[type[TrainingConfig]] = TranslatorConfig
