@@ -114,7 +114,7 @@ TASK_OPTIONS = {
             "--split": dict(
                 choices=("val", "test_2016_flickr"),
                 default="val",
-                help="split to measure on (default: %(default)s)",
+                help="split to evaluate on (default: %(default)s)",
             ),
             **SEARCH,
         },
@@ -157,7 +157,7 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
     about = "with torchrun, give each process a part of the weights (FSDP2) instead of a copy (DDP)"
     trains.add_argument("--shard", action="store_true", help=about)
-    about = "split each batch into K micro-batches: less memory, the same gradients"
+    about = "split each batch into K micro-batches to save memory; the gradients stay the same"
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
     mode = trains.add_mutually_exclusive_group()
     mode.add_argument("--resume", action="store_true", help="continue an interrupted run")
@@ -177,7 +177,7 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     _add_options(uses, name, chosen.use_options)
     chats = add_command(commands, "chat", f"{module}chat_command")
     _add_arguments(chats, SAMPLING)
-    chats.set_defaults(temperature=0.0)  # SmolLM2-135M answers better so than when it draws
+    chats.set_defaults(temperature=0.0)  # SmolLM2-135M answers worse with sampling
     for command in (uses, chats):
         about = "a model's folder or GGUF file, or the name of a downloaded model"
         command.add_argument("--weights", type=path_of, metavar="PATH", help=about)

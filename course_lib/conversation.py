@@ -195,7 +195,7 @@ class Conversation:
             self.messages = [*messages, {"role": "assistant", "content": answer}]
 
     def _encoded(self, messages: Sequence[Message]) -> list[int]:
-        """Return the ids of a conversation, up to the place where the answer begins."""
+        """Return the ids of a conversation, up to the point where the answer begins."""
         text = render(self.template, messages)
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
@@ -212,7 +212,7 @@ class Conversation:
 
 
 def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
-    """Format messages with the template, up to the place where the answer begins.
+    """Format messages with the template, up to the point where the answer begins.
 
     Raises ValueError if the template rejects them, or is not a valid Jinja template.
     """

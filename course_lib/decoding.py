@@ -28,7 +28,7 @@ def sample_tokens(
     """Sample one token for each row: logits (B, V) → tokens (B,).
 
     The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens.
-    ``top_p``, in (0, 1], keeps the fewest of these with a total probability of at least ``top_p``.
+    ``top_p``, in (0, 1], keeps the fewest of these whose total probability is at least ``top_p``.
     Raises ValueError if a value is out of range, or if a row of logits has no valid softmax.
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))

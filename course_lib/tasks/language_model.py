@@ -43,7 +43,7 @@ class TextGeneratorConfig(TrainingConfig):
     last_rate: float = 1e-4  #: the learning rate of the last step
     beta1: float = 0.9  #: how long AdamW remembers gradients, in [0, 1)
     beta2: float = 0.99  #: how long it remembers their squares, in [0, 1)
-    weight_decay: float = 0.1  #: times the rate: the fraction by which matrices shrink per step
+    weight_decay: float = 0.1  #: in each step, matrices shrink by this fraction times the rate
     clip_norm: float = 1.0  #: the largest norm that all gradients together may have
     val_every: int = 250  #: steps between two measurements of the loss on val
     val_windows: int = 400  #: windows of val measured in training; ``evaluate`` measures all
@@ -66,7 +66,7 @@ class TextGeneratorConfig(TrainingConfig):
 
 
 class TextGenerator(Pipeline):
-    """Combine a ``GPT`` and its ``Characters``, to continue text."""
+    """A ``GPT`` and its ``Characters`` tokenizer, for continuing text."""
 
     what = "a GPT that continues a prompt"
     config_class = TextGeneratorConfig
@@ -130,7 +130,7 @@ class LanguageModel(Task[TextGenerator]):
         self.checksum = zlib.crc32(self.text.train.numpy().tobytes())  # varies by Python version
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """Return AdamW, with weight decay for matrices."""
+        """Return AdamW with weight decay for matrices only."""
         config = self.pipeline.config
         groups = param_groups(self.pipeline.model, config.weight_decay)
         betas = (config.beta1, config.beta2)

@@ -174,7 +174,7 @@ def folder_of(config: TranslatorConfig) -> Path:
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     """Return a trained translator, by default English to German; train it first if necessary.
 
-    Training takes half a minute. The random state and the number of threads stay as they were.
+    Training takes half a minute. The random state and the number of threads do not change.
     Raises ValueError if the checkpoint is damaged, or the run has different hyperparameters.
     """
     config = config or TranslatorConfig()
@@ -182,7 +182,7 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     with torch.random.fork_rng(), one_thread():
         translator = _trained(config, out)
         if translator is None:
-            with run_folder.locked(out, wait=True):  # then, another process may have trained it
+            with run_folder.locked(out, wait=True):  # another process may have trained it by then
                 unfinished = run_folder.find_checkpoint(out)
                 checkpoint = run_folder.read_checkpoint(out) if unfinished else None
                 state = start(Numbers, config, checkpoint)

@@ -68,7 +68,7 @@ def read_checkpoint(out: Path) -> Checkpoint:
 def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
     """Build the pipeline for a checkpoint, but with newly initialized weights.
 
-    Raises ValueError if the checkpoint is of a different kind of pipeline.
+    Raises ValueError if the checkpoint belongs to a different kind of pipeline.
     """
     with explaining(checkpoint.folder, pipeline_class.what):
         return pipeline_class.from_metadata(checkpoint.metadata)
@@ -77,7 +77,7 @@ def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
 def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]]:
     """Load the pipeline in a folder, and return it with its checkpoint's metadata.
 
-    Raises ValueError if there is no checkpoint, or if it is of a different kind of pipeline.
+    Raises ValueError if there is no checkpoint, or if it belongs to a different kind of pipeline.
     """
     newest = find_checkpoint(out)
     try:
@@ -195,7 +195,7 @@ def metadata_of(state: TrainState) -> dict[str, Any]:
 def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     """Load the weights, the moments and the progress of a checkpoint into a new state.
 
-    Raises ValueError if the checkpoint is of a different kind of pipeline or of different data.
+    Raises ValueError if the checkpoint belongs to a different kind of pipeline or different data.
     """
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:
