@@ -109,7 +109,7 @@ def for_each_line(
 ) -> int:
     """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
-    ``use`` returns the parts of an output line, and may append messages for after it to ``notes``.
+    ``use`` returns an output line in parts, and may append to ``notes`` messages to print next.
     An empty line, or a line that fails, produces an empty line of output.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()

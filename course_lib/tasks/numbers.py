@@ -32,7 +32,7 @@ class TranslationConfig(TrainingConfig):
     stacks = 2
     ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}
     vocab_size: int = 200  #: subword tokens of the shared vocabulary
-    num_heads: int = 4  #: of each attention
+    num_heads: int = 4  #: in each attention layer
     d_ff: int = 512  #: features inside each feed-forward sub-layer
     warmup_steps: int = 50  #: the step at which the learning rate peaks
     smoothing: float = 0.1  #: label smoothing, in [0, 1]
