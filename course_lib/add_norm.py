@@ -30,7 +30,7 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize each vector of x (..., d_model) on its own; the shape stays the same.
+        """Normalize each vector of x (..., d_model) separately; the shape stays the same.
 
         Raises ValueError if the width is not d_model.
         """

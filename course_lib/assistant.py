@@ -32,7 +32,7 @@ def token_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 class ChatTokens(NamedTuple):
-    """Hold the ids of the tokens that mark who is speaking and of the token that ends an answer."""
+    """The ids of the tokens that mark the speakers, and of the token that ends an answer."""
 
     user: int
     assistant: int
@@ -67,7 +67,7 @@ def respond(
     top_k: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Continue every prompt with an answer that is drawn token by token.
+    """Continue every prompt with an answer that is sampled token by token.
 
     Shapes: prompts (B, T) → (B, T + max_new_tokens), where padding follows the answer's [end].
     """
@@ -96,7 +96,7 @@ def group_advantages(rewards: Tensor, eps: float = 1e-4) -> Tensor:
     """Compare each answer's reward with the rewards in its group.
 
     Paper: Shao and others (2024), §4.1.2.
-    Shapes: rewards (Q, G), G answers to each of Q questions → the same shape: each reward
+    Shapes: rewards (Q, G) of G answers to each of Q questions → (Q, G): each reward
     minus its group's mean, divided by the group's standard deviation (``torch.std``) + eps.
     """
     mean, std = rewards.mean(dim=1, keepdim=True), rewards.std(dim=1, keepdim=True)  # (Q, 1)
@@ -115,15 +115,15 @@ def clipped_policy_loss(
     """Compute the clipped loss that makes answers with a positive advantage more likely.
 
     Paper: Shao and others (2024), equations (3) and (4).
-    Shapes: log-probabilities (B, L - 1) under the model, under the model that drew the answers,
-    and under the reference; advantages (B,); mask (B, L - 1), True = counted → a scalar: the mean
+    Shapes: log-probabilities (B, L - 1) under the model, the model that sampled the answers,
+    and the reference; advantages (B,); mask (B, L - 1), True = counted → a scalar: the mean
     over each answer's tokens, then over the answers.
     """
     ratio = (log_probs - old_log_probs).exp()  # (B, L - 1)
     advantages = advantages[:, None]  # (B, 1)
     gain = torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
     log_ratio = ref_log_probs - log_probs
-    # at least 0; for tokens that the model itself has drawn, its mean is the KL divergence
+    # at least 0; for tokens sampled from the model itself, its mean is the KL divergence
     kl = log_ratio.exp() - log_ratio - 1  # (B, L - 1)
     objective = (gain - kl_weight * kl) * mask  # (B, L - 1)
     return -(objective.sum(dim=1) / mask.sum(dim=1)).mean()

@@ -22,7 +22,7 @@ def scaled_dot_product_attention(
     (..., T, S), True = may look. Returns the output (..., T, d_v) and the weights (..., T, S).
     Dropout is applied to the weights whenever ``dropout_p`` is above 0; the returned weights
     do not include it. Raises ValueError if the shapes do not match or the mask is not boolean.
-    Differs: a query whose keys are all blocked gets zeros; its softmax would be 0/0.
+    Differs: a query whose keys are all blocked gets zeros, because its softmax would be 0/0.
     """
     check_attention_inputs(query, key, value, mask)
     d_k = query.size(-1)

@@ -122,7 +122,7 @@ def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
     Paper: §6.1, the last 5 checkpoints of the base model, and the last 20 of the big model.
     Takes state dicts, averages them in float64, and returns a new one with the dtypes of the first.
-    Raises ValueError if there are none, or if names or shapes differ.
+    Raises ValueError if there are no state dicts, or if their names or shapes differ.
 
     >>> average_weights([{"w": torch.tensor([1.0, 4.0])}, {"w": torch.tensor([3.0, 0.0])}])
     {'w': tensor([2., 2.])}

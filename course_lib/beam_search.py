@@ -67,7 +67,7 @@ def length_penalty(lengths: Tensor | int, alpha: float) -> Tensor | float:
 
 
 class Beams:
-    """Hold K hypotheses for every unfinished sentence, and extend them by one token at a time.
+    """The K hypotheses for every unfinished sentence, extended by one token at a time.
 
     ``sources`` (B,) contains the indices of the unfinished sentences; ``tgt`` (B, K, 1 + limit)
     contains bos, the hypothesis, and padding; ``totals`` (B, K) contains log-probabilities, best
@@ -88,7 +88,7 @@ class Beams:
     def step(self, length: int, eos_id: int) -> tuple[Tensor, Tensor]:
         """Extend the hypotheses, and return those of the K best continuations that have ended.
 
-        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for those that have not ended.
+        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for unfinished continuations.
         """
         K = self.tgt.size(1)
         newest = self.tgt[..., length - 1].reshape(-1, 1)  # (B·K, 1)

@@ -1,4 +1,4 @@
-"""The command ``course``, which opens the chapters and trains, uses and measures models.
+"""The command ``course``, which opens the chapters and trains, uses and evaluates models.
 
 Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
 A command's modules are imported only when it is called, because importing torch is slow.
@@ -29,9 +29,9 @@ LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports t
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with the given arguments, by default those of the process.
+    """Run the command with the given arguments, or by default those in ``sys.argv``.
 
-    Returns 0 on success, 1 if a check fails, 2 after printing what is wrong, or 130 after Ctrl-C.
+    Returns 0 on success, 1 if a check fails, 2 after an error message, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):
@@ -75,8 +75,8 @@ def run(arguments: Sequence[str], command: str) -> int:
 class Parser(argparse.ArgumentParser):
     """Suggest a similar word after a typo, and shorten long words in error messages."""
 
-    commands: argparse._SubParsersAction | None = None  #: of the program itself
-    task = "numbers"  #: whose options and verb the commands have
+    commands: argparse._SubParsersAction | None = None  #: only in the top-level parser
+    task = "numbers"  #: the task whose options and verb the commands use
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Let the subcommand report unknown options, because it can suggest similar ones."""
@@ -135,7 +135,7 @@ def task_of(arguments: Sequence[str]) -> str:
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     """Build the parser for all commands, with the options of one task.
 
-    If only one command is needed, we leave out options of the others that would import torch.
+    If ``command`` is given and not in ``LEARNERS``, we skip their options to avoid importing torch.
     """
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")

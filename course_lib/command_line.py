@@ -1,4 +1,4 @@
-"""What each command is for, and functions that print messages."""
+"""Descriptions of the commands, and functions that format and print messages."""
 
 import argparse
 import difflib
@@ -36,7 +36,7 @@ COMMANDS = {
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C
-QUOTED = 200  # characters of somebody else's text in an error
+QUOTED = 200  # characters of a user's text that an error message quotes
 CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SIGNS = {"✓": "green", "✗": "red", "○": "yellow", "◐": "yellow"}
 
@@ -77,7 +77,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 def has_colors(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that shows colors, and whether the user wants them."""
+    """Return whether a stream is a terminal that shows colors and the user wants colors."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
     return wanted and known and stream.isatty()
@@ -94,7 +94,7 @@ def paint_signs(text: str) -> str:
 
 
 def tell(sentence: str) -> None:
-    """Print a message to stderr if it is a terminal, so that only people see the message."""
+    """Print a message to stderr, but only if stderr is a terminal, to keep log files clean."""
     if sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 

@@ -17,14 +17,14 @@ CATALOG = Path(__file__).with_name("interop") / "published_models.json"
 class TaskOptions:
     """The options of one task."""
 
-    what: str  #: is trained, with a place for the words of the variant
-    sizes: dict[str, str]  #: how long each takes; the usual one first
-    settings: Options  #: hyperparameters that have an option of their own; the variant first
-    threads: int | None = None  #: that compute unless asked for; all if ``None``
+    what: str  #: describes the trained model, with {} for the variant
+    sizes: dict[str, str]  #: how long each size takes to train; the default first
+    settings: Options  #: hyperparameters with their own options; the variant first
+    threads: int | None = None  #: default number of CPU threads; all if ``None``
     verb: str  #: the command that uses the trained model
     use_options: Options
     evaluate_options: Options = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)  #: for a first try, by the variant
+    examples: dict[str, str] = field(default_factory=dict)  #: an input to try first, by variant
 
     def described(self, variant: str | None = None) -> str:
         """Describe what the task trains, for the given variant or the default one."""
@@ -36,7 +36,7 @@ SEARCH: Options = {
     "--beam": dict(
         type=whole_from_one,
         default=4,
-        help="number of hypotheses; 1 is greedy (default: %(default)s)",
+        help="number of hypotheses; 1 means greedy decoding (default: %(default)s)",
     ),
     "--alpha": dict(type=float, default=0.6, help="length penalty (default: %(default)s)"),
     "--average": dict(
@@ -114,7 +114,7 @@ TASK_OPTIONS = {
             "--split": dict(
                 choices=("val", "test_2016_flickr"),
                 default="val",
-                help="split to measure on (default: %(default)s)",
+                help="split to evaluate on (default: %(default)s)",
             ),
             **SEARCH,
         },
@@ -157,7 +157,7 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
     about = "with torchrun, give each process a part of the weights (FSDP2) instead of a copy (DDP)"
     trains.add_argument("--shard", action="store_true", help=about)
-    about = "split each batch into K micro-batches: less memory, the same gradients"
+    about = "split each batch into K micro-batches to save memory; the gradients stay the same"
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
     mode = trains.add_mutually_exclusive_group()
     mode.add_argument("--resume", action="store_true", help="continue an interrupted run")
@@ -177,14 +177,14 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     _add_options(uses, name, chosen.use_options)
     chats = add_command(commands, "chat", f"{module}chat_command")
     _add_arguments(chats, SAMPLING)
-    chats.set_defaults(temperature=0.0)  # SmolLM2-135M answers better so than when it draws
+    chats.set_defaults(temperature=0.0)  # SmolLM2-135M answers worse with sampling
     for command in (uses, chats):
         about = "a model's folder or GGUF file, or the name of a downloaded model"
         command.add_argument("--weights", type=path_of, metavar="PATH", help=about)
     downloads = add_command(commands, "download", f"{module}download_command")
     models = json.loads(CATALOG.read_text(encoding="utf-8"))
     downloads.add_argument("name", choices=("multi30k", *models))
-    about = "where to put it (default: COURSE_DATA, or the course's own data folder)"
+    about = "folder to download to (default: COURSE_DATA, or the course's own data folder)"
     downloads.add_argument("folder", nargs="?", type=path_of, metavar="DIR", help=about)
     probes = add_command(commands, "probe", f"{module}probe_command")
     probes.add_argument(
@@ -210,17 +210,17 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
         "--data",
         type=path_of,
         metavar="DIR",
-        help="corpora (default: COURSE_DATA, or the course's own data folder)",
+        help="folder with the corpora (default: COURSE_DATA, or the course's own data folder)",
     )
     command.add_argument(
-        "--out", type=path_of, metavar="DIR", help="folder for the run, if not the default"
+        "--out", type=path_of, metavar="DIR", help="folder for the training run, if not the default"
     )
     threads = f"number of CPU threads (default: {chosen.threads or 'all'})"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)
     command.add_argument(
         "--device",
         choices=("cpu", "cuda"),
-        help="where to compute (default: cuda if there is a GPU)",
+        help="device to compute on (default: cuda if there is a GPU)",
     )
     _add_arguments(command, own)
 

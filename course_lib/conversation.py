@@ -32,7 +32,7 @@ ENCODERS = (  # the model types, in config.json, of encoder-only models
     "roberta",
     "xlm-roberta",
 )
-MOST_TOKENS = 8_192  # that a conversation may have; the keys and values of more need gigabytes
+MOST_TOKENS = 8_192  # in a conversation; the keys and values of more tokens take gigabytes
 Message = Mapping[str, str]  # with the keys "role" and "content"
 Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
 
@@ -69,7 +69,7 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
 
 
 def sampler(seed: int = 0, **options: Any) -> Draw:
-    """Return a function that draws the next token with these options for ``sample_tokens``.
+    """Return a function that samples the next token with these options of ``sample_tokens``.
 
     Raises ValueError if an option is out of range.
     """
@@ -79,7 +79,7 @@ def sampler(seed: int = 0, **options: Any) -> Draw:
 
 
 def special_ids(tokenizer: Tokenizer) -> set[int]:
-    """Return the ids of all special tokens; each ends a text, because none belongs in it."""
+    """Return the ids of all special tokens; generated text ends at any of them."""
     added = tokenizer.get_added_tokens_decoder()
     return {number for number, token in added.items() if token.special}
 
@@ -111,7 +111,7 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
 def continue_text(
     model: GPT | ModernDecoder, tokenizer: Tokenizer, prompt: str, tokens: int, draw: Draw
 ) -> Iterator[str]:
-    """Yield a prompt, and then, piece by piece, its continuation by a ``load_writer`` model.
+    """Yield a prompt, and then, piece by piece, the model's continuation of it.
 
     Raises ValueError if the prompt is empty or too long.
     """
@@ -131,9 +131,9 @@ def continue_text(
 class Conversation:
     """Chat with a published model that was trained to chat; the model reads each token only once.
 
-    ``notes`` says what a user should know about the last answer, for example that it was cut.
-    ``ends`` contains the ids that end an answer, and ``end_id`` is the one that the model names,
-    or None if its tokenizer does not know this token.
+    ``notes`` contains remarks about the last answer, for example that it was cut off.
+    ``ends`` contains the ids that end an answer, and ``end_id`` is the id of the model's own end
+    token, or None if the tokenizer does not know this token.
 
     Args:
         path: A folder or a GGUF file that ``load_writer`` can read, with a chat template.
@@ -141,7 +141,7 @@ class Conversation:
         tokens: The maximum number of tokens in an answer.
 
     Raises:
-        ValueError: If there is no such model, no tokenizer, or no chat template.
+        ValueError: If the path contains no such model, no tokenizer, or no chat template.
     """
 
     def __init__(self, path: Path | str, draw: Draw, tokens: int = 500) -> None:
@@ -195,7 +195,7 @@ class Conversation:
             self.messages = [*messages, {"role": "assistant", "content": answer}]
 
     def _encoded(self, messages: Sequence[Message]) -> list[int]:
-        """Return the ids of a conversation, up to the place where the answer begins."""
+        """Return the ids of a conversation, up to the point where the answer begins."""
         text = render(self.template, messages)
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
@@ -212,7 +212,7 @@ class Conversation:
 
 
 def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
-    """Format messages with the template, up to the place where the answer begins.
+    """Format messages with the template, up to the point where the answer begins.
 
     Raises ValueError if the template rejects them, or is not a valid Jinja template.
     """

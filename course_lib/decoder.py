@@ -70,7 +70,7 @@ class Decoder(nn.Module):
 
     Paper: §3.1, N = 6 layers. The other arguments are those of ``DecoderLayer``.
     Submodules: layers, and norm (None in post-norm). Raises ValueError if num_layers is below 1.
-    Differs: in pre-norm, and only there, the stack ends with a LayerNorm of its own.
+    Differs: with pre-norm, and only then, the stack ends with an additional LayerNorm.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def random_windows(
     """
     if ids.dim() != 1 or min(batch_size, length) < 1 or len(ids) <= length:
         raise ValueError(
-            f"cannot cut {batch_size} windows of {length} + 1 tokens out of ids {tuple(ids.shape)}"
+            f"cannot cut {batch_size} windows of {length} + 1 tokens from ids {tuple(ids.shape)}"
         )
     starts = torch.randint(len(ids) - length, (batch_size, 1), generator=generator)  # (B, 1)
     window = ids[starts + torch.arange(length + 1)]  # (B, T + 1)
@@ -59,7 +59,7 @@ class DecoderOnly(nn.Module):
         initialize(self)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Turn ids (B, T) into logits (B, T, V): position t predicts the token after it.
+        """Turn ids (B, T) into logits (B, T, V); those at position t predict token t + 1.
 
         Raises ValueError if the ids do not fit the vocabulary or ``max_len``.
         """

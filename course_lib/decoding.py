@@ -25,10 +25,10 @@ def sample_tokens(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw one token at random for each row: logits (B, V) → tokens (B,).
+    """Sample one token for each row: logits (B, V) → tokens (B,).
 
     The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens.
-    ``top_p``, in (0, 1], keeps the fewest of these with a total probability of at least ``top_p``.
+    ``top_p``, in (0, 1], keeps the fewest of these whose total probability is at least ``top_p``.
     Raises ValueError if a value is out of range, or if a row of logits has no valid softmax.
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))
@@ -127,7 +127,7 @@ def sample_decode(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Decode like ``greedy_decode``, but draw each token with ``sample_tokens``.
+    """Decode like ``greedy_decode``, but sample each token with ``sample_tokens``.
 
     Shapes: src (B, S) → ids (B, T). Raises ValueError in the same cases as these two functions.
     """

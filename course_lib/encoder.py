@@ -64,7 +64,7 @@ class Encoder(nn.Module):
     All arguments after ``num_layers`` are those of ``EncoderLayer``. Attributes: ``layers`` (an
     ``nn.ModuleList``) and ``norm`` (an ``nn.LayerNorm`` in pre-norm, otherwise None).
     Raises ValueError if num_layers is below 1.
-    Differs: in pre-norm, and only there, the stack ends with a LayerNorm of its own.
+    Differs: with pre-norm, and only then, the stack ends with an additional LayerNorm.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from .positions import LearnedPositionalEmbedding
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOnlyConfig:
-    """Hold the hyperparameters of an encoder-only model; the defaults are those of BERT base.
+    """Hyperparameters of an encoder-only model; the defaults are those of BERT base.
 
     ``init_std`` is the standard deviation of new matrices. Raises ValueError with the name and
     value if a hyperparameter is out of range.

@@ -43,7 +43,7 @@ class FeedForward(nn.Module):
         self.linear2 = nn.Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each vector of x (..., d_model) on its own; the shape stays the same.
+        """Transform each vector of x (..., d_model) separately; the shape stays the same.
 
         Raises ValueError if the width is not d_model.
         """

@@ -125,7 +125,7 @@ def check_dropout(dropout: float) -> None:
 
 
 def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
-    """Check that x (..., L, d_model), from position start on, fits a table (max_len, d_model).
+    """Check that x (..., L, d_model), starting at position start, fits a table (max_len, d_model).
 
     Raises ValueError if x has fewer than two axes or a different width, or ends after ``max_len``.
     """
@@ -264,7 +264,7 @@ def check_targets(logits: Tensor, targets: Tensor) -> None:
             f"targets must be one or more integers (torch.long), got {targets.dtype} of shape "
             f"{tuple(targets.shape)}"
         )
-    remedy = "; mark targets that do not count by pad_id, not by -100, or leave them out"
+    remedy = "; mark targets that do not count with pad_id, not with -100, or leave them out"
     check_range(targets, logits.size(-1), "targets", remedy)
 
 
@@ -279,7 +279,7 @@ def check_untied(model: nn.Module, layers: Collection[tuple[str, nn.Linear]]) ->
         if uses[id(linear.weight)] > 1:
             raise ValueError(
                 f"{name} shares its weight with another part of the model, which an update would "
-                f"change, too; leave {name} out, or give it a weight of its own"
+                f"change, too; leave {name} out, or give it its own weight"
             )
 
 
@@ -363,7 +363,7 @@ def check_scores(scores: Tensor, temperature: float) -> None:
     if scores.device.type == "cpu" and not scores.amax(dim=-1).isfinite().all():
         raise ValueError(
             f"logits divided by temperature={temperature} contain nan, infinity, or a row without "
-            "a finite score, so no token can be drawn; check the logits, or raise the temperature"
+            "a finite score, so no token can be sampled; check the logits, or raise the temperature"
         )
 
 

@@ -132,7 +132,7 @@ class CachedDecoderLayer:
         self.values = split_heads(cross.w_v(memory), cross.num_heads)  # (B, H, S, d_v)
 
     def step(self, x: Tensor, cross_mask: Tensor | None) -> Tensor:
-        """Transform the vectors (R, T, d_model) of new tokens, in the layer's three steps."""
+        """Transform the vectors (R, T, d_model) of new tokens in the layer's three sub-layers."""
         x = self.layer.add_norm1(x, self.attend_to_target)
         x = self.layer.add_norm2(x, lambda y: self.attend_to_source(y, cross_mask))
         return self.layer.add_norm3(x, self.layer.feed_forward)  # (R, T, d_model)
@@ -164,7 +164,7 @@ class Engine(ABC):
 
     @property
     def length(self) -> int:
-        """Number of tokens read so far."""
+        """Return the number of tokens read so far."""
         return self.caches[0].length
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Engine(ABC):
         """
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those."""
+        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those sources."""
         for cache in self.caches:
             cache.reorder(rows)
 
@@ -190,8 +190,8 @@ class DecodingEngine(Engine):
     """Decode with a ``Transformer``, processing every token only once.
 
     Paper: not mentioned; its causal mask (§3.2.3) makes this possible.
-    The constructor encodes the source (B, S). There is room for ``max_len`` target tokens, none of
-    them padding. R / B neighboring rows share a source, like beams. Use the model in eval mode.
+    The constructor encodes the source (B, S). Up to ``max_len`` target tokens fit, and none may be
+    padding. R / B neighboring rows share a source, as in beam search. Use the model in eval mode.
     """
 
     def __init__(self, model: Transformer, src: Tensor, max_len: int) -> None:
@@ -218,7 +218,7 @@ class DecodingEngine(Engine):
         return model.output(x if model.decoder.norm is None else model.decoder.norm(x))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those."""
+        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those sources."""
         super().reorder(rows)
         if sources is not None:
             for layer in self.layers:
@@ -240,7 +240,7 @@ class RecomputingEngine(Engine):
 
     @property
     def length(self) -> int:
-        """Number of tokens read so far."""
+        """Return the number of tokens read so far."""
         return 0 if self.ids is None else self.ids.size(1)
 
     @torch.no_grad()
@@ -252,7 +252,7 @@ class RecomputingEngine(Engine):
         return logits if all_positions else logits[:, -1]
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those."""
+        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those sources."""
         self.ids = None if self.ids is None else self.ids[rows]
         if sources is not None:
             self.sources = tuple(x[sources] for x in self.sources)
@@ -311,7 +311,7 @@ def decoding_engine(
 ) -> Engine:
     """Return an engine that scores the next target token for every source (B, S).
 
-    With ``use_cache``, this is a ``DecodingEngine`` if that supports the model's class; otherwise,
+    With ``use_cache``, this is a ``DecodingEngine`` if it supports the model's class; otherwise,
     the prefix is recomputed for every token, which gives the same logits.
     """
     recompute = lambda: RecomputingEngine(model.decode, model.encode(src), src)  # noqa: E731

@@ -43,7 +43,7 @@ class LoRALinear(nn.Module):
         return self.linear(x) + self.scale * F.linear(F.linear(x, self.a), self.b)
 
     def merged(self) -> nn.Linear:
-        """Add the update to the layer's weight, and return the layer with gradients switched on."""
+        """Add the update to the layer's weight, and return the layer with gradients enabled."""
         with torch.no_grad():
             self.linear.weight.add_(self.scale * self.b @ self.a)
         return self.linear.requires_grad_(True)

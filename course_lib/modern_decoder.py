@@ -136,7 +136,7 @@ class GroupedQueryAttention(nn.Module):
     def project(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Turn x (B, T, d_model) into queries (B, H, T, d_k), keys and values (B, G, T, d_k).
 
-        Queries and keys are rotated by the angles (T, d_k / 2), unless these are None.
+        Queries and keys are rotated by the angles (T, d_k / 2), unless ``angles`` is None.
         """
         q = split_heads(self.w_q(x), self.num_heads)  # (B, H, T, d_k)
         k = split_heads(self.w_k(x), self.num_kv_heads)  # (B, G, T, d_k)
@@ -155,7 +155,7 @@ class ExtendedAttention(GroupedQueryAttention):
     """Extend grouped-query attention with wide heads, biases and QK-norm, as in later models.
 
     Paper: Henry and others (2020), §3, with RMSNorm and one gain per column, as in Qwen3.
-    The ``config`` (``ModernConfig``) says which of these to add. Submodules: those of the base
+    The ``config`` (``ModernConfig``) selects these additions. Submodules: those of the base
     class, where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may be identities.
     """
 
@@ -194,7 +194,7 @@ def scaled_angles(config: "ModernConfig") -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ModernConfig:
-    """Hold the hyperparameters of a Llama-style decoder; the defaults are those of SmolLM2-135M.
+    """Hyperparameters of a Llama-style decoder; the defaults are those of SmolLM2-135M.
 
     ``rope_base`` is for ``rope_angles``, and ``norm_eps`` is for ``RMSNorm``. Later models
     add ``d_k`` (None: d_model / num_heads), ``qkv_bias`` and ``qk_norm``, as in

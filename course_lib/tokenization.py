@@ -204,7 +204,7 @@ def _merge_in_words(
 def train_bpe_indexed(
     text: str, num_merges: int, *, pre_tokenize: bool = True
 ) -> list[tuple[bytes, bytes]]:
-    """Learn the same merges as ``train_bpe``, but faster, with an index and a heap.
+    """Learn the same merges as ``train_bpe``, but faster, by using an index and a heap.
 
     Paper: §5.1, byte-pair encoding. The index maps each pair to the positions of the words that
     contain it or once contained it. The heap may contain outdated counts.

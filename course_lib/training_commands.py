@@ -62,7 +62,7 @@ def train_command(options: argparse.Namespace) -> int:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Set the chosen number of threads and device, by default all threads and a GPU if any."""
+    """Set the number of threads and the device, by default all threads and a GPU if present."""
     if options.threads is None:
         options.threads = torch.get_num_threads()
     if options.device is None:
@@ -73,7 +73,7 @@ def prepare(options: argparse.Namespace) -> None:
 def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
-    """Print what is trained; return a function that prints measurements, or None if a bar does."""
+    """Describe the run; return a function that prints measurements, or None on a terminal."""
     total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
@@ -236,14 +236,14 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Return the folder of a training run: the user's choice, or its place in the usual folder."""
+    """Return the folder of a training run: the user's choice, or the default."""
     task = TASKS[options.task]
     config = task.pipeline_class.config_class(**_settings(options))
     return options.out or run_folder.checkpoints_folder() / task.folder_name(config, options.size)
 
 
 def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]:
-    """Return a command for the same training run, with those of the named options that were set."""
+    """Return a command for the same training run, with the named options that the user has set."""
     words = [verb] if options.task == "numbers" else [verb, "--task", options.task]
     for name in ("size", *_own_names(options), "out", *names):
         value = getattr(options, name)

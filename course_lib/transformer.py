@@ -23,7 +23,7 @@ def initialize(model: nn.Module) -> None:
 
     Paper: not described. Linear layers are drawn from Glorot and Bengio's uniform distribution, and
     embeddings from N(0, 1 / d_model), so that, multiplied by √d_model, they match the scale of the
-    positions. A matrix that both share counts as an embedding. Biases and gains do not change.
+    positions. A matrix shared by both counts as an embedding. Biases and gains do not change.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -35,7 +35,7 @@ def initialize(model: nn.Module) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Hold a model's hyperparameters; the defaults are those of the paper's base model.
+    """Hyperparameters of a Transformer; the defaults are those of the paper's base model.
 
     Paper: §3 and table 3, row (base).
     ``tie_embeddings`` is "all" (source, target and output share one matrix, §3.4), "decoder"

@@ -210,7 +210,7 @@ def test_tokens_are_sampled_in_float32_whatever_the_type_of_the_logits(dtype):
 @pytest.mark.parametrize("cut", [{}, dict(top_k=2), dict(top_p=0.5)], ids=str)
 def test_logits_that_leave_no_probabilities_are_rejected(row, how, cut):
     logits = torch.tensor([[0.0, 1.0, 2.0], row])
-    with pytest.raises(ValueError, match=says("temperature=", "no token can be drawn")):
+    with pytest.raises(ValueError, match=says("temperature=", "no token can be sampled")):
         sample_tokens(logits, **how, **cut)
 
 

@@ -22,7 +22,7 @@ POSITIONS = 4_096  # characters read at once while measuring
 
 @dataclass(frozen=True, kw_only=True)
 class TextGeneratorConfig(TrainingConfig):
-    """Hold the hyperparameters of a GPT and its training; the defaults are nanoGPT's for a CPU."""
+    """Hyperparameters of a GPT and its training; the defaults are nanoGPT's for a CPU."""
 
     choices = {"text": PROMPTS}
     ranges = TrainingConfig.ranges | {
@@ -31,22 +31,22 @@ class TextGeneratorConfig(TrainingConfig):
         "beta2": (0.0, 1 - LEAST),
         "weight_decay": (0.0, math.inf),
     }
-    text: str = "library"  #: Python's own, or "shakespeare"
+    text: str = "library"  #: Python's standard library, or "shakespeare"
     num_layers: int = 4  #: depth of the stack
-    num_heads: int = 4  #: of each attention
+    num_heads: int = 4  #: in each attention layer
     bias: bool = False  #: whether linear layers and norms have biases
     init_std: float = 0.05  #: of new matrices; GPT-2's 0.02 is for vectors 768 wide
     batch_size: int = 12  #: windows in a step
     steps: int = 2_000  #: the last step
     warmup_steps: int = 100  #: the step at which the learning rate peaks
-    peak_rate: float = 1e-3  #: the learning rate there; from there it falls as a cosine
+    peak_rate: float = 1e-3  #: the highest learning rate, which then falls along a cosine
     last_rate: float = 1e-4  #: the learning rate of the last step
     beta1: float = 0.9  #: how long AdamW remembers gradients, in [0, 1)
     beta2: float = 0.99  #: how long it remembers their squares, in [0, 1)
-    weight_decay: float = 0.1  #: the fraction of a matrix taken off in each step, times the rate
+    weight_decay: float = 0.1  #: in each step, matrices shrink by this fraction times the rate
     clip_norm: float = 1.0  #: the largest norm that all gradients together may have
     val_every: int = 250  #: steps between two measurements of the loss on val
-    val_windows: int = 400  #: of val, the number measured on while training; at the end, all are
+    val_windows: int = 400  #: windows of val measured in training; ``evaluate`` measures all
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +66,7 @@ class TextGeneratorConfig(TrainingConfig):
 
 
 class TextGenerator(Pipeline):
-    """Combine a ``GPT`` and its ``Characters``, to continue text."""
+    """A ``GPT`` and its ``Characters`` tokenizer, for continuing text."""
 
     what = "a GPT that continues a prompt"
     config_class = TextGeneratorConfig
@@ -127,10 +127,10 @@ class LanguageModel(Task[TextGenerator]):
         self.val_every = config.val_every
         self.rate = config.rate
         self.clip_norm = config.clip_norm
-        self.checksum = zlib.crc32(self.text.train.numpy().tobytes())  # of another Python: another
+        self.checksum = zlib.crc32(self.text.train.numpy().tobytes())  # varies by Python version
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """Return AdamW, with weight decay for matrices."""
+        """Return AdamW with weight decay for matrices only."""
         config = self.pipeline.config
         groups = param_groups(self.pipeline.model, config.weight_decay)
         betas = (config.beta1, config.beta2)

@@ -30,7 +30,7 @@ TEST = "test_2016_flickr"
 
 @dataclass(frozen=True, kw_only=True)
 class RealConfig(TranslationConfig):
-    """Hold the hyperparameters of a model that translates real sentences."""
+    """Hyperparameters of a model that translates real sentences."""
 
     choices = {"task": ("multi30k", "numbers"), "direction": DIRECTIONS}
     ranges = TranslationConfig.ranges | {
@@ -41,20 +41,20 @@ class RealConfig(TranslationConfig):
     task: str = "multi30k"  #: or "numbers": number words, generated, for a quick try
     direction: str = "de-en"  #: or "en-de"
     vocab_size: int = 8_000  #: subword tokens of the shared vocabulary
-    num_pairs: int = 0  #: the first ones, of val too; 0 for all (of number words, 300 and 60)
-    tokens: int = 4_096  #: most positions in a batch, source and target, padding included
+    num_pairs: int = 0  #: first pairs of train and val to use; 0: all (number words: 300, 60)
+    tokens: int = 4_096  #: maximum positions in a batch: source, target and padding
     pool_size: int = 5_000  #: pairs sorted by length together
-    epochs: int = 28  #: how often every pair is seen
+    epochs: int = 28  #: passes over the training pairs
     warmup_steps: int = 400  #: the step at which the learning rate peaks
-    peak_rate: float = 2e-3  #: the learning rate there; after it, it falls as 1/√step (§5.3)
-    cooldown: float = 0.2  #: the last fraction of all steps, in which it also falls to zero
-    bfloat16: bool = True  #: whether matrix products are computed in it
+    peak_rate: float = 2e-3  #: the highest learning rate, which then falls as 1/√step (§5.3)
+    cooldown: float = 0.2  #: the last fraction of all steps, in which the rate falls to zero
+    bfloat16: bool = True  #: whether matrix products are computed in bfloat16
     d_model: int = 256  #: width of the vectors
-    num_heads: int = 8  #: of each attention
+    num_heads: int = 8  #: in each attention layer
     num_layers: int = 3  #: depth of the encoder, and of the decoder
-    dropout: float = 0.3  #: its probability in the paper's places, in [0, 1]
-    norm_first: bool = True  #: False as the paper (post-norm), True for pre-norm
-    max_len: int = 128  #: longest sequence, in tokens
+    dropout: float = 0.3  #: dropout probability, in [0, 1]
+    norm_first: bool = True  #: True for pre-norm, False for the paper's post-norm
+    max_len: int = 128  #: maximum sequence length, in tokens
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate for a step, counted from 1, in a run of ``steps`` steps."""

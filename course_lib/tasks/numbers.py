@@ -27,12 +27,12 @@ VAL = 200  # numbers to measure the loss on
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(TrainingConfig):
-    """Hold the hyperparameters that all translators have; both stacks are equally deep."""
+    """Hyperparameters of every translator; the encoder and the decoder are equally deep."""
 
     stacks = 2
     ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}
     vocab_size: int = 200  #: subword tokens of the shared vocabulary
-    num_heads: int = 4  #: of each attention
+    num_heads: int = 4  #: in each attention layer
     d_ff: int = 512  #: features inside each feed-forward sub-layer
     warmup_steps: int = 50  #: the step at which the learning rate peaks
     smoothing: float = 0.1  #: label smoothing, in [0, 1]
@@ -51,14 +51,14 @@ class TranslationConfig(TrainingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig(TranslationConfig):
-    """Hold the hyperparameters of a number-word translator."""
+    """Hyperparameters of a number-word translator."""
 
     choices = {"to": LANGUAGES}
-    to: str = "de"  #: the language it writes, one of ``data.LANGUAGES``
-    num_pairs: int = 15_000  #: numbers to learn from
+    to: str = "de"  #: target language, one of ``data.LANGUAGES``
+    num_pairs: int = 15_000  #: numbers in the training data
     batch_size: int = 64  #: sentences in a step
     steps: int = 450  #: the last step
-    cooldown_steps: int = 100  #: last steps, in which the rate goes down to zero; 1 for none
+    cooldown_steps: int = 100  #: last steps, in which the rate falls to zero; 1 for none
     rate_scale: float = 0.15  #: the paper's learning rate times this
     val_every: int = 50  #: steps between two measurements of the loss on val
 
@@ -75,7 +75,7 @@ class TranslatorConfig(TranslationConfig):
 
 
 class Translator(Pipeline):
-    """Combine a ``Transformer`` and its ``Tokenizer``: text in, text out."""
+    """A ``Transformer`` and its ``Tokenizer``, which translate text together."""
 
     what = "a number-word translator"
     config_class: ClassVar[type[TrainingConfig]] = TranslatorConfig
@@ -174,7 +174,7 @@ def folder_of(config: TranslatorConfig) -> Path:
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     """Return a trained translator, by default English to German; train it first if necessary.
 
-    Training takes half a minute. The random state and the number of threads stay as they were.
+    Training takes half a minute. The random state and the number of threads do not change.
     Raises ValueError if the checkpoint is damaged, or the run has different hyperparameters.
     """
     config = config or TranslatorConfig()
@@ -182,7 +182,7 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     with torch.random.fork_rng(), one_thread():
         translator = _trained(config, out)
         if translator is None:
-            with run_folder.locked(out, wait=True):  # then, another process may have trained it
+            with run_folder.locked(out, wait=True):  # another process may have trained it by then
                 unfinished = run_folder.find_checkpoint(out)
                 checkpoint = run_folder.read_checkpoint(out) if unfinished else None
                 state = start(Numbers, config, checkpoint)

@@ -1,6 +1,6 @@
-"""Save a training run, completely or not at all: tensors as safetensors, the rest as JSON.
+"""Checkpoints of training runs, with tensors as safetensors and everything else as JSON.
 
-A checkpoint is a folder. Every process writes a file of tensors, whether it has all weights or a
+A checkpoint is a folder. Every process writes a tensor file, whether it has all weights or a
 shard of them, and any number of processes can continue from there. A checkpoint contains no code.
 """
 
@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(
     folder: Path, metadata: dict[str, Any], tensors: dict[str, Tensor], world: World = ALONE
 ) -> None:
-    """Write a checkpoint, with its metadata last, so that an unfinished one does not count.
+    """Write a checkpoint, with its metadata last, so that an unfinished checkpoint is ignored.
 
     The metadata are numbers, strings, and lists and dicts of them. No two tensors may share memory.
     Every process of ``world`` must call this with its shards. Raises OSError if writing fails.
@@ -126,14 +126,14 @@ def _torch_checkpoints() -> Iterator[ModuleType]:
 
 
 def checksums(folder: Path, metadata: dict[str, Any]) -> dict[str, int]:
-    """Compute a checksum of every file of tensors, and of the metadata."""
+    """Compute a checksum of every tensor file, and of the metadata."""
     sums = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(folder.glob(TENSORS))}
     return sums | {METADATA: zlib.crc32(json.dumps(metadata).encode())}
 
 
 @contextmanager
 def explaining(path: Path, what: str) -> Iterator[None]:
-    """Turn an error while reading ``path`` into one sentence: it is not a checkpoint of ``what``.
+    """If reading ``path`` fails, raise an error saying that it is not a checkpoint of ``what``.
 
     Raises ValueError if a name is missing, a value has the wrong type, or a shape does not fit.
     """

@@ -13,10 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class World:
-    """Hold this process's rank and the number of processes, which is 1 without ``torchrun``."""
+    """This process's rank and the number of processes, which is 1 without ``torchrun``."""
 
-    rank: int = 0  #: which of them
-    size: int = 1  #: how many there are
+    rank: int = 0  #: the index of this process
+    size: int = 1  #: the number of processes
 
     @property
     def is_main(self) -> bool:
@@ -36,7 +36,7 @@ class World:
         return numbers
 
     def any_rank(self, wish: bool, device: str = "cpu") -> bool:
-        """Return to all processes whether any of them passes True; every process must call this."""
+        """Return True in all processes if any of them passes True; every process must call this."""
         if self.size == 1:
             return wish
         return bool(self.total(torch.tensor(float(wish), device=device)))
@@ -49,7 +49,7 @@ ALONE = World()
 def init_distributed(device: str = "cpu") -> Iterator[World]:
     """Join the processes that ``torchrun`` has started, and leave them when the context ends.
 
-    They communicate through gloo or, on the device ``"cuda"`` with one GPU each, through nccl.
+    They communicate through gloo, or, on ``"cuda"`` with one GPU for each process, through nccl.
     Raises ValueError if there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
@@ -80,7 +80,7 @@ def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.
         return model
     if not sharded:
         return DistributedDataParallel(model, forward_sync_buffers=False)
-    from torch.distributed.fsdp import fully_shard  # half a second: only who asks for it waits
+    from torch.distributed.fsdp import fully_shard  # a slow import
 
     for layers in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
         for layer in layers:

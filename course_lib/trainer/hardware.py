@@ -52,7 +52,7 @@ def total_memory() -> float:
 
 
 def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) -> None:
-    """Raise ValueError if a model, and a batch with this many positions, do not fit.
+    """Raise ValueError if a model and a batch with this many positions do not fit in memory.
 
     The estimate is a lower bound: 16 bytes for each parameter with its gradient and Adam's two
     moments, and at least eight vectors in bfloat16 for each position in each layer.
@@ -73,7 +73,7 @@ def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread, because in a small model several threads wait for each other."""
+    """Compute with one thread, because several threads slow down a small model."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -21,9 +21,9 @@ from course_lib.trainer.task import P, Pipeline, Task, TrainState
 from course_lib.training import training_step
 
 SAVE_EVERY = 200  # steps
-ASK_EVERY = 10  # steps: so often several processes agree on whether to stop
-SHOW_EVERY = 20  # steps: so often the bar shows the loss
-SEEDS = 1_000_003  # between two seeds: more than a training has steps
+ASK_EVERY = 10  # steps after which several processes agree on whether to stop
+SHOW_EVERY = 20  # steps after which the bar shows the loss
+SEEDS = 1_000_003  # distance between seeds: more than the steps of a training run
 
 
 def start(
@@ -42,7 +42,7 @@ def start(
     The data come from the folder ``data``, or from COURSE_DATA. Every process of ``world`` must
     call this; if ``sharded``, they divide the weights among themselves. Each splits its rows into
     ``accumulate`` micro-batches. Raises ValueError if the checkpoint is from a different run, the
-    data are missing, or there cannot be enough memory.
+    data are missing, or memory is too small.
     """
     pipeline = None
     if checkpoint:
@@ -80,7 +80,7 @@ def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
         seed_step(state, 0)  # every part draws the same whole batch
         batch, weight = state.task.micro_batch(state.step + 1, number, parts)
         if number > 0:
-            seed_step(state, number)  # dropout drops something else in every part
+            seed_step(state, number)  # every part has its own dropout
         last = part == state.accumulate - 1
         sync = nullcontext() if last else getattr(state.module, "no_sync", nullcontext)()
         with sync:  # open during the backward pass, too: processes add up gradients once a step
@@ -206,9 +206,9 @@ def any_rank(state: TrainState, wish: bool) -> bool:
 
 @contextmanager
 def graceful_shutdown(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C or a plain kill stop a run after the current step, and a second one immediately.
+    """Stop a run after the current step on SIGINT or SIGTERM, and immediately on a second signal.
 
-    If ``patient``, a second one is ignored: the terminal and ``torchrun`` both signal each process.
+    If ``patient``, ignore the second signal, because the terminal and ``torchrun`` both send one.
     """
     asked: list[int] = []
 

@@ -18,25 +18,25 @@ Ranges = dict[str, tuple[float, float]]  # of a field, the least and the largest
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(ABC):
-    """Hold the hyperparameters that every task has.
+    """The hyperparameters that every task has.
 
     Raises ValueError if a value has the wrong type or is out of range, or if no model can
     have these sizes.
     """
 
-    stacks: ClassVar[int] = 1  #: an encoder and a decoder are two
-    choices: ClassVar[dict[str, Collection[str]]] = {}  #: of the fields that are texts
-    ranges: ClassVar[Ranges] = {  #: of the numbers that may be 0, or have a limit of their own
+    stacks: ClassVar[int] = 1  #: the number of stacks: 2 for an encoder and a decoder
+    choices: ClassVar[dict[str, Collection[str]]] = {}  #: the allowed values of string fields
+    ranges: ClassVar[Ranges] = {  #: of numbers that may be 0 or have their own limit
         "seed": (0, LAST_SEED),
         "num_layers": (1, DEEPEST),
         "dropout": (0.0, 1.0),
     }
-    seed: int = 0  #: decides the first weights, the order of the data, and what dropout drops
+    seed: int = 0  #: determines the initial weights, the order of the data, and dropout
     num_layers: int = 2  #: depth of each stack
     d_model: int = 128  #: width of the vectors
-    dropout: float = 0.0  #: its probability, in [0, 1]
-    max_len: int = 64  #: longest sequence, in tokens
-    bfloat16: bool = False  #: whether matrix products are computed in it while training
+    dropout: float = 0.0  #: dropout probability, in [0, 1]
+    max_len: int = 64  #: maximum sequence length, in tokens
+    bfloat16: bool = False  #: whether training computes matrix products in bfloat16
 
     def __post_init__(self) -> None:
         usual = {int: (1, LARGEST), float: (LEAST, sys.float_info.max)}

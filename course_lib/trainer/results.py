@@ -13,7 +13,7 @@ RECORDS = Path(__file__).parents[1] / "tasks"
 
 
 def record_of(name: str) -> Path:
-    """Return the file with the record of a task, or of an experiment such as ``"ablation"``."""
+    """Return the path to the record of a task, or of an experiment such as ``"ablation"``."""
     return RECORDS / f"{name}.json"
 
 

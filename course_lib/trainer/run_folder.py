@@ -1,4 +1,4 @@
-"""The folder of a training run: its checkpoint, its saved epochs, and who may write there."""
+"""The folder of a training run: its checkpoint, its saved epochs and its lock."""
 
 import math
 from collections.abc import Iterator
@@ -66,9 +66,9 @@ def read_checkpoint(out: Path) -> Checkpoint:
 
 
 def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
-    """Build the pipeline for a checkpoint, but still with the weights of a new model.
+    """Build the pipeline for a checkpoint, but with newly initialized weights.
 
-    Raises ValueError if the checkpoint is of a different kind of pipeline.
+    Raises ValueError if the checkpoint belongs to a different kind of pipeline.
     """
     with explaining(checkpoint.folder, pipeline_class.what):
         return pipeline_class.from_metadata(checkpoint.metadata)
@@ -77,7 +77,7 @@ def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
 def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]]:
     """Load the pipeline in a folder, and return it with its checkpoint's metadata.
 
-    Raises ValueError if there is no checkpoint, or if it is of a different kind of pipeline.
+    Raises ValueError if there is no checkpoint, or if it belongs to a different kind of pipeline.
     """
     newest = find_checkpoint(out)
     try:
@@ -88,7 +88,7 @@ def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]
     except (ValueError, OSError):
         if find_checkpoint(out) == newest:
             raise
-        return load_pipeline(pipeline_class, out)  # meanwhile, the run has saved a newer one
+        return load_pipeline(pipeline_class, out)  # the run has saved a newer one since
     return pipeline, checkpoint.metadata
 
 
@@ -176,7 +176,7 @@ def let_replace(out: Path) -> None:
 
 
 def metadata_of(state: TrainState) -> dict[str, Any]:
-    """Return all that the next step depends on, except tensors; every process must call this.
+    """Return everything the next step depends on, except tensors; every process must call this.
 
     A step's random numbers depend only on the step's number.
     """
@@ -195,7 +195,7 @@ def metadata_of(state: TrainState) -> dict[str, Any]:
 def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     """Load the weights, the moments and the progress of a checkpoint into a new state.
 
-    Raises ValueError if the checkpoint is of a different kind of pipeline or of different data.
+    Raises ValueError if the checkpoint belongs to a different kind of pipeline or different data.
     """
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:

@@ -23,7 +23,7 @@ from course_lib.training import ADAM
 class Pipeline(ABC):
     """A model, its tokenizer, and the configuration of both."""
 
-    what: ClassVar[str]  #: for people, such as "a sentence translator"
+    what: ClassVar[str]  #: for messages, such as "a sentence translator"
     config_class: ClassVar[type[TrainingConfig]]  #: all fields have defaults
     model_class: ClassVar[type[nn.Module]]
     tokenizer_class: ClassVar[type[Any]]  #: reads what ``vocabulary`` returns
@@ -69,20 +69,20 @@ class Task(ABC, Generic[P]):
     stopped and resumed takes the same steps as a run that was not.
     """
 
-    name: ClassVar[str]  #: on the command line
-    sizes: ClassVar[dict[str, dict[str, Any]]]  #: what differs from the defaults; the usual first
+    name: ClassVar[str]  #: its name on the command line
+    sizes: ClassVar[dict[str, dict[str, Any]]]  #: changes to the defaults; the default size first
     variant: ClassVar[str]  #: the hyperparameter whose value is part of a folder's name
-    keep_last: ClassVar[int] = 0  #: the weights of this many measurements are kept, to be averaged
+    keep_last: ClassVar[int] = 0  #: how many measurements' weights are kept for averaging
     pipeline_class: type[P]
 
     clip_norm: float = math.inf  #: the largest norm that all gradients together may have
     pipeline: P
-    batches: Callable[[int], tuple[Tensor, ...]]  #: of a step, the same one for all processes
+    batches: Callable[[int], tuple[Tensor, ...]]  #: a step's batch, the same for all processes
     rate: Callable[[int], float]  #: the learning rate of a step, from 1
-    positions: float  #: in a batch, on average
+    positions: float  #: average number in a batch
     steps: int  #: the last step
     val_every: int  #: steps between two measurements
-    checksum: int  #: other training data would change it
+    checksum: int  #: of the training data
 
     @abstractmethod
     def __init__(self, config: TrainingConfig, data: Path | None, pipeline: P | None) -> None:
@@ -134,15 +134,15 @@ class Task(ABC, Generic[P]):
 
 @dataclass
 class TrainState:
-    """Hold everything that changes during a training run."""
+    """Everything that changes during a training run."""
 
     task: Task
-    module: nn.Module  #: what a step calls: the task's, or what distributes it among processes
+    module: nn.Module  #: the task's module, or a wrapper that distributes it among processes
     optimizer: torch.optim.Optimizer
     world: World = ALONE
     sharded: bool = False  #: whether no process holds all of the weights
-    accumulate: int = 1  #: micro-batches of a step in each process
-    step: int = 0  #: the last one made
+    accumulate: int = 1  #: micro-batches per step in each process
+    step: int = 0  #: the last completed step
     seconds: dict[str, float] = field(default_factory=lambda: {"wall": 0.0, "cpu": 0.0})
     history: list[dict[str, float]] = field(default_factory=list)  #: one for each measurement
     losses: Tensor = field(default_factory=partial(torch.zeros, 2))
