@@ -11,7 +11,7 @@ def with_links(text: str, link: str = "[{}]({})") -> str:
     """Turn every cited issue and pull request in a string into a link.
 
     Args:
-        text: A string; it cites issues as ``owner/repository #number``, with one or more numbers.
+        text: A string that cites issues as ``owner/repository #number``, with one or more numbers.
         link: A format string for a link, filled in with its text and then its address.
 
     Example:
@@ -44,7 +44,7 @@ def course_repository() -> str:
 
 
 def report_link(chapter: str, repository: str) -> str:
-    """Return a link for reporting a mistake in a chapter, to go at the end of a line.
+    """Return a link for reporting a mistake in a chapter, to be appended to a line.
 
     Args:
         chapter: The name of its file, which starts with its number.

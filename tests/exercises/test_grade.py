@@ -390,7 +390,7 @@ def test_the_command_writes_the_table_and_prints_a_line_for_each_learner(quick, 
     assert cli.main(["grade", "ada"]) == 0
     out, err = capsys.readouterr()
     assert out.endswith(f"here:\nada: {len(exercises())} correct\n") and err == ""
-    assert "container" in out and "grades.csv holds" in out
+    assert "container" in out and "grades.csv contains" in out
     assert {row["state"] for row in rows_of(tmp_path).values()} == {"correct"}
     assert quick == [(tmp_path / "ada" / "my_lib", 60)]
     assert cli.main(["grade", "ada", "--out", "tables/new", "--limit", "7"]) == 0
@@ -402,7 +402,7 @@ def test_an_existing_table_is_not_replaced_without_force(quick, tmp_path, capsys
     table.write_text("with my remarks")
     assert cli.main(["grade", "ada"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("course grade: grades.csv exists; ") and "--force" in err
+    assert out == "" and err.startswith("course grade: grades.csv already exists; ") and "--force" in err
     assert table.read_text() == "with my remarks" and not quick
     assert cli.main(["grade", "ada", "--force"]) == 0
     assert table.read_text() != "with my remarks"
