@@ -30,8 +30,8 @@ INSTEAD = "Until your version passes, the chapter uses the course's {}."
 def attempt(name: str, candidate: object) -> object:
     """Show the report on a candidate, and return the definition that the chapter uses next.
 
-    If the candidate passed, that is the candidate, with an adapter for any extras that it lacks.
-    Otherwise, it is the course's definition.
+    If the candidate passed, we return it (through an adapter if it lacks extras). Otherwise, we
+    return the course's definition.
     """
     from IPython.display import display  # slow to import, and only notebooks need it
 

@@ -38,8 +38,9 @@ class Report:
     """The result of an attempt, which notebooks show as a box.
 
     Args:
-        name: The name of the exercise.
-        passed: Whether it passes the core: required arguments, masks, gradients and parameters.
+        name: The name of the exercise or task.
+        passed: Whether the attempt passes the core (required arguments, masks, gradients and
+            parameters).
         mistake: Short name of the known mistake that explains the failures, if any.
         hint: The first thing that is wrong, or what to do next; empty if everything is right.
         kind: How the mistake shows up, as one of ``KINDS``.

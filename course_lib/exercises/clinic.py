@@ -98,7 +98,7 @@ def causes() -> list[str]:
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
-    """Report on a case as far as it is solved: the symptom, the probes, the cause and the fix.
+    """Report on a case as far as the learner has solved it: symptom, probes, cause and fix.
 
     Args:
         name: The name of the case.
@@ -150,7 +150,7 @@ def _another(chart: PatientChart, cause: object) -> str:
     """Explain what a wrong cause would mean, and which probe would reveal it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if not isinstance(cause, str) or cause not in others:
-        return f"{cause!r} is not among the causes: {', '.join(causes())}."
+        return f"{cause!r} is not one of the causes: {', '.join(causes())}."
     sentence, probe = others[cause]
     meaning = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
     if probe not in chart.asked:

@@ -107,7 +107,7 @@ def half_precision(patient: Patient) -> Measurement:
 
 
 def forced_and_free(patient: Patient) -> Measurement:
-    """Count correct tokens under teacher forcing, and correct sequences in free running."""
+    """Count correct tokens under teacher forcing, and correct sequences when free-running."""
     model = patient.with_good_weights()
     forced = _teacher_forced(model, SRC, TGT)
     free = patient.fraction_right(model, *mixed_rows())
@@ -116,7 +116,7 @@ def forced_and_free(patient: Patient) -> Measurement:
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model; count its different answers, and return the count also in words."""
+    """Train the model; return its number of different answers, both as an integer and in words."""
     model, _ = patient.trained()
     count = len(set(map(tuple, patient.write(model, sources))))
     return count, f"{count} different answers" if count > 1 else "one answer"

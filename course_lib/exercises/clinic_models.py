@@ -52,7 +52,7 @@ def fixed(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, 
 
 
 def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
-    """Draw sources ``(B, S)`` of one length, and their targets ``(B, S + 2)``."""
+    """Sample sources ``(B, S)`` of one length, with their targets ``(B, S + 2)``."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(3, VOCABULARY, (rows, length), generator=generator)
     tgt = F.pad(F.pad(src.flip(1), (1, 0), value=BOS), (0, 1), value=EOS)
@@ -60,14 +60,14 @@ def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
 
 
 def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
-    """Draw padded sources of all lengths, and the correct answers."""
+    """Sample padded sources of all lengths, with the correct answers."""
     drawn = [rows_of(length, seed + length, 16) for length in LENGTHS]
     src = pad_rows([row for src, _ in drawn for row in src.tolist()], PAD)
     return src, [row[1:-1] for _, tgt in drawn for row in tgt.tolist()]
 
 
 def one_length(step: int) -> tuple[Tensor, Tensor]:
-    """Draw the batch for a step; all rows have the same length, so there is no padding."""
+    """Sample the batch for a step; all rows have the same length, so there is no padding."""
     return rows_of(LENGTHS[step % len(LENGTHS)], step)
 
 

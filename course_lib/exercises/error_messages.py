@@ -13,13 +13,13 @@ from course_lib.exercises.outcomes import describe
 from course_lib.exercises.signature_adapter import MissingOption
 
 ADVICE = {  # torch's or Python's message, and its usual cause
-    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair arrived "
-    "where one tensor is needed, because attention returns (output, weights)",
+    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair was "
+    "passed where one tensor is needed, because attention returns (output, weights)",
     r"'float' object is not callable": "Your code calls a probability as if it were a layer. "
     "Pass it to F.dropout",
-    r"object is not callable": "A function is needed there, for example lambda x: …",
+    r"object is not callable": "A function is needed here, for example lambda x: …",
     r"not (function|method)$|'Tensor' and '(function|method)'|'(function|method)' and 'Tensor'": (
-        "You receive the sub-layer itself and not its output, so call it: sublayer(x)"
+        "You receive the sub-layer itself, not its output, so call it: sublayer(x)"
     ),
     r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class. "
     "Add () to create an instance",

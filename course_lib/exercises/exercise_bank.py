@@ -31,7 +31,7 @@ class Exercise:
         minutes: How many minutes a first-time learner needs.
         core: The trials that every correct answer must pass, by stage: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
-        hints: Hints for the learner; each says more than the one before.
+        hints: Hints for the learner; each reveals more than the one before.
         shortcuts: Torch functions that would solve the whole exercise, with a complaint about each.
         extras: The trials of other options, corner cases and devices, by stage.
         methods: For a class, the methods that the learner writes; if empty, all of them.
@@ -75,7 +75,7 @@ class Exercise:
         return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
 
     def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
-        """Return the stages; a missing argument does not explain why trials in ``wrong`` failed."""
+        """Return the stages; trials in ``wrong`` fail for reasons other than a missing argument."""
         missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
         names = enumerate([*self.core, *self.extras])
         return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)

@@ -53,7 +53,7 @@ def files_of(definition: object) -> list[str]:
 
 
 def parts_of_yours(*things: Callable[..., object]) -> str:
-    """Say which exercises some functions or classes use, and how many of them are the learner's."""
+    """Say which exercises these functions or classes use, and how many the learner wrote."""
     yours: dict[str, bool] = {}
     todo, seen = list(things), set()
     while todo:

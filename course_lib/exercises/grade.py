@@ -97,7 +97,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
 
 
 def package_of(folder: Path) -> Path | None:
-    """Return a folder's ``my_lib`` unless that is a link, or the folder if it is a ``my_lib``."""
+    """Return a folder's ``my_lib`` (not a link), or the folder itself if it is a ``my_lib``."""
     place = folder.resolve()
     inside = place / LIBRARY
     if inside.is_dir() and not inside.is_symlink():

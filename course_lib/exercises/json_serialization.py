@@ -1,4 +1,4 @@
-"""Serialize tensors and numbers as JSON, which contains no code, and limit the JSON's size.
+"""Serialize tensors and numbers as JSON of limited size, which cannot contain code.
 
 ``torch.load(weights_only=True)`` runs no code either, but a 2 KB file can hold a tensor of 2**40
 numbers that share the same memory, or nested lists that are all the same list.

@@ -46,7 +46,7 @@ class KeptFile:
     def change(self, package: Path, add: Callable[[dict[str, Any]], bool]) -> None:
         """Let a function change the entries, and write them if it returns ``True``.
 
-        A lock lets several chapters do this at the same time. If writing fails, we print a message.
+        A lock makes this safe when several chapters are open. If writing fails, we print a message.
         """
         try:
             with FileLock(package / LOCK, timeout=PATIENCE):

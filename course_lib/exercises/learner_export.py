@@ -35,6 +35,7 @@ PASTED = (
 )
 NAMELESS = "it passed, but its cell does not define `{}`; use that name in the cell"
 CORE_ONLY = "\n\n\n{0} = core_only({1})  # the course's definition runs what it lacks"
+CORE = "its core; the course's definition runs what it lacks"
 SERVED = "\n\n\n{0} = core_only({1})  # with all attributes of the course's class"
 ALONE = "it fails in the file, which lacks your notebook's other cells: {}"
 
@@ -207,7 +208,7 @@ def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why:
     """Say which of the learner's answers was used, if it is not the latest."""
     if why:
         return f"an earlier version that passed; your latest version: {why}"
-    core = "its core; the course's runs what it lacks" if "what it lacks" in chosen[name] else ""
+    core = CORE if "what it lacks" in chosen[name] else ""
     return core if fresh.get(name) == chosen[name] else "from an earlier session"
 
 

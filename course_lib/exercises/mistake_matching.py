@@ -1,4 +1,4 @@
-"""Find the known mistake, or the two known mistakes, that an attempt looks like."""
+"""Find the known mistake, or the pair of known mistakes, that explains an attempt's failures."""
 
 import re
 from bisect import bisect

@@ -34,7 +34,7 @@ def rounded(x: Tensor) -> str:
 
 
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
-    """Describe the effect of dropout on a constant tensor, and the axes along which it drops all.
+    """Describe what dropout does to a constant tensor, and along which axes it drops all or none.
 
     ``axes`` says what each axis of ``x`` represents.
     """
@@ -66,7 +66,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Return whether a change after the first *first* positions affects the outputs there."""
+    """Return whether inputs after the first *first* positions affect the outputs before them."""
     effects = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
@@ -104,7 +104,7 @@ def added_in_training(
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Return trials for a layer's three dropout rates; *speakers* are its sub-layers' names."""
+    """Return trials for a layer's three dropout rates; *speakers* names its sub-layers."""
     vectors = [x for x in inputs.values() if x.is_floating_point()]
     outer = module_trial(
         "dropout=1.0 in training",

@@ -35,7 +35,7 @@ def predict(name: str, answer: object) -> Report:
     """Compare a guess with the computed value; ``...`` means that there is no guess yet.
 
     Raises:
-        ValueError: If there is no task with that name; ``"length_of_row_499"`` is one of them.
+        ValueError: If the name is unknown; ``"length_of_row_499"`` is one of the known names.
     """
     return note(judge_prediction(find(name, Prediction), answer))
 

@@ -107,7 +107,7 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         return
     if missing:
         shown = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
-        sentence = f"{', '.join(missing)} should be returned, but is missing."
+        sentence = f"The returned values do not include {', '.join(missing)}."
         yield Failure("shape", sentence, f"returned: {shown}")
     wrong = [
         complaint
@@ -184,13 +184,13 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
         yield Failure("gradients", "The gradient cannot be computed.", mine)
     elif mine is None:
         if right.abs().max() > ATOL:
-            sentence = f"No gradient reaches {path}, because something cuts the path back to it."
+            sentence = f"No gradient reaches {path}, because something in your code blocks it."
             yield Failure("gradients", sentence, "look for detach, .data, item or no_grad")
     elif mine.shape != right.shape:
         sentence = f"{path} should have the shape {tuple(right.shape)}."
         yield Failure("gradients", sentence, f"its gradient has the shape {tuple(mine.shape)}")
     elif not close(mine, right):
-        sentence = f"The gradient of {path} is wrong, although the numbers are right."
+        sentence = f"The gradient of {path} is wrong, although the results are right."
         yield Failure("gradients", sentence, largest(f"gradient of {path}", mine, right))
 
 

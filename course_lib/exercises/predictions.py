@@ -165,7 +165,7 @@ def length_of_row_499() -> float:
 @asked(
     4,
     (1.5, "You divided by n - 1. LayerNorm divides by n."),
-    (0.75, "That is the distance to the mean. Divide it by the standard deviation."),
+    (0.75, "That is the distance from the mean. Divide it by the standard deviation."),
 )
 def largest_after_norm() -> float:
     """Return the largest number after the norm: the input is [0, 0, 0, 1]."""
@@ -287,7 +287,7 @@ def positions_copied() -> int:
     (122_880, "That is for the target alone. The cache also keeps the source's keys and values."),
 )
 def numbers_kept() -> int:
-    """Return how many numbers we cache: six layers, 20 target and 30 source positions."""
+    """Return how many numbers we cache: there are six layers, 20 target and 30 source positions."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
         cached = CachedDecoderLayer(layer, memory=torch.zeros(1, 30, 512), max_len=20)
@@ -382,10 +382,10 @@ def tokens_of_an_image() -> int:
     (4.0, "That is with a KV head for each of the 32 query heads. Here, they share 8."),
     (0.5, "That is half of the size, because the cache keeps keys *and* values."),
     (2.0, "That is with 4 bytes for each number. Here, each number takes 2."),
-    (1 / 32, "That is one layer. There are 32."),
+    (1 / 32, "That is for one layer. There are 32."),
 )
 def cache_of_a_later_model() -> float:
-    """Return the size of the cache in GiB: it has 8,192 tokens in 32 layers."""
+    """Return the size of the cache in GiB: 32 layers keep keys and values of 8,192 tokens."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
     stored = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
@@ -398,7 +398,7 @@ def cache_of_a_later_model() -> float:
     (64, "That is one head. There are three key heads."),
 )
 def rows_of_k_proj() -> int:
-    """Return the number of rows of k_proj: it is in the attention of a small published model."""
+    """Return the number of rows of k_proj: it belongs to a small published model."""
     return GroupedQueryAttention(576, 9, 3).w_k.out_features
 
 
@@ -407,7 +407,7 @@ def rows_of_k_proj() -> int:
     (512.0, "In table 1, self-attention and a recurrent layer have the same cost at this length."),
     (1024.0, "You counted the four projections. Add the feed-forward layer."),
     (2048.0, "Count four projections *and* two matrices in the feed-forward layer."),
-    (6144.0, "Scores *and* weighted average are two matrix multiplications of n · n · d."),
+    (6144.0, "The scores *and* the weighted average each need n · n · d multiplications."),
     minutes=6,
 )
 def length_where_attention_rules() -> float:
@@ -428,7 +428,7 @@ def length_where_attention_rules() -> float:
     (14e9 / 2**30, "That is in GiB. A GiB has 2^30 bytes, but a GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Return the memory on each device in GB: weights, gradients and moments are divided."""
+    """Return the memory on each device in GB: the weights, gradients and moments are sharded."""
     weight, gradient, moments = 4, 4, 2 * 4
     return 7e9 * (weight + gradient + moments) / 8 / 1e9
 

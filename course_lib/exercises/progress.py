@@ -19,7 +19,7 @@ PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state
 
 @dataclass(frozen=True)
 class Item:
-    """An exercise or a task, with its chapter, its kind (such as ``"build"``), and its minutes."""
+    """An exercise or task, with its chapter, kind (such as ``"build"``), and time in minutes."""
 
     name: str
     chapter: int

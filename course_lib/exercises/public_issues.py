@@ -22,7 +22,7 @@ def with_links(text: str, link: str = "[{}]({})") -> str:
 
 
 def _links(link: str, repository: str, kind: str, numbers: str) -> str:
-    """Return a link for each number; the first also names the repository."""
+    """Return a link for each number; the first link also names the repository."""
     folder = f"https://github.com/{repository}/{'pull' if kind else 'issues'}"
     found = re.sub(r"#(\d+)", lambda n: link.format(n[0], f"{folder}/{n[1]}"), numbers)
     return found.replace("#", f"{repository} {kind}#", 1)

@@ -1,6 +1,6 @@
 """Examine a learner's library in another process, with limits on time and memory.
 
-The other process sends the results of the learner's definitions as data, and ours compares them.
+The other process sends results of the learner's definitions as data, which we then compare.
 """
 
 import json

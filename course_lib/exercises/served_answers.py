@@ -78,7 +78,7 @@ def _served(
     """Make a subclass of the course's class in which the answer does the computation."""
 
     class Served(definition):  # type: ignore[misc, valid-type]
-        """The course's parts, and an answer that shares their parameters."""
+        """A module with the course's parts, and an answer that shares their parameters."""
 
         served = answer
 

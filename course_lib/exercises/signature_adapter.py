@@ -146,7 +146,7 @@ def _placed(
 
 
 def _readable(config: Any) -> Any:
-    """Let a configuration's fields also be read under synonyms, and as in a dictionary."""
+    """Return a configuration whose fields can also be read by synonym or with dictionary syntax."""
     original: Any = type(config)
 
     class Readable(original):

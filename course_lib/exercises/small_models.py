@@ -35,7 +35,7 @@ class RecordedModel(nn.Module):
         self.with_gradients: list[bool] = []
 
     def record(self, part: str) -> None:
-        """Record one call of a part."""
+        """Record one call to a part."""
         self.modes[part].append(self.training)
         self.with_gradients.append(torch.is_grad_enabled())
         if len(self.with_gradients) > PATIENCE:

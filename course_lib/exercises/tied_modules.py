@@ -42,7 +42,7 @@ class Slot:
 class Tie:
     """An answer that uses the parameters of the course's module.
 
-    The modules in ``own`` belong only to the answer, and the ones in ``rest`` only to the course.
+    The modules in ``own`` are only in the answer; those in ``rest`` are only in the course's.
     """
 
     answer: nn.Module

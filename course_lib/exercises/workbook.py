@@ -41,7 +41,7 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
         rest of the workbook comes from this edition of the course.
 
     Raises:
-        ValueError: If the folder is the course's own, or holds files but is not a workbook.
+        ValueError: If the folder is the course's own, or contains files but is not a workbook.
     """
     _check_folder(folder)
     page = folder / "README.md"
@@ -50,7 +50,7 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
     if _holds_files(folder) and not is_workbook:
         inside = as_typed("learn", str(folder / "workbook"))
         raise ValueError(
-            f"{folder} contains files but no workbook; choose another folder: `{inside}`"
+            f"{folder} contains files but no workbook; choose another folder, as in `{inside}`"
         )
     texts = [readme, *(path.read_bytes() for path in folder.glob("0[01]_*.ipynb"))]
     files = workbook_files(solutions=not any(HELP[False].encode() in text for text in texts))

@@ -389,7 +389,7 @@ def quick(tmp_path, monkeypatch):
 def test_the_command_writes_the_table_and_prints_a_line_for_each_learner(quick, tmp_path, capsys):
     assert cli.main(["grade", "ada"]) == 0
     out, err = capsys.readouterr()
-    assert out.endswith(f"here:\nada: {len(exercises())} correct\n") and err == ""
+    assert out.endswith(f"these learners:\nada: {len(exercises())} correct\n") and err == ""
     assert "container" in out and "grades.csv contains" in out
     assert {row["state"] for row in rows_of(tmp_path).values()} == {"correct"}
     assert quick == [(tmp_path / "ada" / "my_lib", 60)]
