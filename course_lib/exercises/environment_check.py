@@ -60,5 +60,5 @@ def check_installation() -> str:
 
 
 def _release(text: str) -> list[int]:
-    """Return a version's first two numbers."""
+    """Return the first two numbers of a version."""
     return [int(number) for number in re.findall(r"\d+", text)[:2]]

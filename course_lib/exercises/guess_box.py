@@ -22,7 +22,7 @@ class GuessBox(widgets.VBox):
 
     Args:
         question: The question to ask.
-        choices: Answers to choose from; if there are none, the reader types one.
+        choices: Answers to choose from; if there are none, the reader types an answer.
         explain: Returns the explanation; called only after an answer.
         keep: Called with each new answer.
         kept: An earlier answer, which is shown from the start; empty if there is none.

@@ -38,7 +38,7 @@ USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import
 STAND_INS = """
 from course_lib.exercises import attempt, export_mine
 
-# until your version passes, the chapter uses the course's
+# until your version passes, the chapter uses the course's version
 """
 
 Cell = dict[str, Any]

@@ -147,7 +147,7 @@ def weights_of_the_picture() -> Tensor:
 @asked(
     2,
     (2_097_152, "With more heads, each head is narrower: 16 heads share the same 512 columns."),
-    (786_432, "Three matrices compute queries, keys and values. A fourth one joins the heads."),
+    (786_432, "Three matrices compute queries, keys and values. A fourth one combines the heads."),
     (1_050_624, "You counted 512 biases for each matrix. This layer has no biases."),
     close=0.001,
 )

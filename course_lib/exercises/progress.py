@@ -1,4 +1,4 @@
-"""Keep a learner's progress in a file in their package, and show it."""
+"""Store a learner's progress in a file in their package, and show it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

@@ -114,7 +114,7 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
         if size > before:
             latest = time.monotonic() + limit
         time.sleep(0.02)
-    return f"it ended its process with code {process.returncode}"
+    return f"it exited with code {process.returncode}"
 
 
 def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:

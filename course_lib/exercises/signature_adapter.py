@@ -150,7 +150,7 @@ def _readable(config: Any) -> Any:
     original: Any = type(config)
 
     class Readable(original):
-        """A configuration that also knows its fields by synonyms."""
+        """A configuration that also knows its fields by their synonyms."""
 
         def __getattr__(self, name: str) -> Any:
             """Look up a field by a synonym for its name."""
