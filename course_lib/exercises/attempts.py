@@ -14,7 +14,7 @@ from course_lib.exercises.served_answers import lacks_attributes
 
 @dataclass(frozen=True)
 class Attempt:
-    """The report on a candidate, the definition that the chapter uses, and the cell's source."""
+    """An attempt: its report, the definition that the chapter uses, and the cell's source."""
 
     report: Report
     candidate: object
@@ -30,7 +30,8 @@ INSTEAD = "Until your version passes, the chapter uses the course's {}."
 def attempt(name: str, candidate: object) -> object:
     """Show the report on a candidate, and return the definition that the chapter uses next.
 
-    That is the candidate if it passed (in an adapter if it lacks extras), or else the course's.
+    If the candidate passed, we return it (through an adapter if it lacks extras). Otherwise, we
+    return the course's definition.
     """
     from IPython.display import display  # slow to import, and only notebooks need it
 
@@ -53,7 +54,7 @@ def attempt(name: str, candidate: object) -> object:
 
 
 def _noted(name: str, candidate: object) -> Report:
-    """Check a candidate, and store its cell and its report."""
+    """Check a candidate, and store its cell and report."""
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
     report = examine(name, candidate)
     LAST.pop(name, None)

@@ -27,21 +27,21 @@ class _Listener(TorchFunctionMode):
 def watched(
     shortcuts: Mapping[Any, str], definition: object, candidate: object
 ) -> Iterator[Callable]:
-    """Watch which functions the block calls; yield a function that returns a complaint, if any.
+    """Watch the calls in a block; yield a function that returns a complaint about them, if any.
 
-    An attempt may call neither torch's shortcuts nor the course's own definition.
+    An attempt must not call the ``shortcuts`` or the course's own definition.
     """
     # by identity, because code objects with the same text on the same line are equal
     codes = set() if candidate is definition else {id(code) for code in codes_of(definition)}
     used = []
 
     def notice(frame: FrameType, event: str, _: Any) -> None:
-        """Record a call of the course's own definition."""
+        """Record a call to the course's own definition."""
         if event == "call" and id(frame.f_code) in codes:
             used.append(frame.f_code)
 
     def verdict() -> str:
-        """Return a complaint about a forbidden function that was called, if any."""
+        """Return a complaint if a forbidden function was called, and "" otherwise."""
         for function, complaint in shortcuts.items():
             if function in listener.heard:
                 return complaint
@@ -58,12 +58,12 @@ def watched(
 
 
 def codes_of(definition: object) -> set[CodeType]:
-    """Return the code object of a function, or of each method that a class itself defines."""
+    """Return the code objects of a function, or of the methods that a class defines itself."""
     return {function.__code__ for function in functions_of(definition)}
 
 
 def functions_of(definition: object) -> list[FunctionType]:
-    """Return a function, or the methods that a class itself defines, without their wrappers."""
+    """Return a function, or the methods that a class defines itself, without any wrappers."""
     definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]
     functions = (inspect.unwrap(member) for member in members if callable(member))

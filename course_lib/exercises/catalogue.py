@@ -1,4 +1,4 @@
-"""List the tasks that are not exercises: predictions, tests to write, and clinic cases."""
+"""The tasks that are not exercises: predictions, tests to write, and clinic cases."""
 
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ def find(name: str, kind: type[Kind]) -> Kind:
     """Return the task with a given name.
 
     Raises:
-        ValueError: If there is no task of that name and kind; the message lists similar names.
+        ValueError: If there is no such task of this kind; the message lists similar names.
     """
     named = {task.name: task for task in tasks() if isinstance(task, kind)}
     return look_up(name, named, "task", f" in {kind.__module__}")

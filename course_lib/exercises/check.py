@@ -32,10 +32,10 @@ UNTRIED = Outcome(error=NotImplementedError())
 
 @usual_settings()
 def examine(name: str, candidate: object) -> Report:
-    """Run all of an exercise's trials on an attempt; mistakes in it never raise an exception.
+    """Run all of an exercise's trials on an attempt, and report any errors instead of raising them.
 
     Raises:
-        ValueError: If there is no exercise of that name.
+        ValueError: If there is no exercise with that name.
     """
     task = exercise(name)
     is_of_kind = inspect.isclass(task.definition) == inspect.isclass(candidate)
@@ -63,7 +63,7 @@ def examine(name: str, candidate: object) -> Report:
 
 
 def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
-    """Run all trials on an attempt; if one fails, try other orders of layers of the same shape."""
+    """Run all trials; if one fails, try other ways to match layers of the same shape."""
     tried = adapt(candidate, task.definition)
     seen = [try_out(task.trials[0], tried)]
     with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
@@ -78,11 +78,11 @@ def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]
 def layer_order(
     task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
 ) -> dict[str, str]:
-    """Match each layer of an attempt with the course's layer that does the same job.
+    """Match each layer of an attempt with the course's layer that has the same role.
 
-    Where names do not decide this, layers of the same shape may be matched in the wrong order, so
-    we repeat the first core trial that fails with the other possible orders. Returns the course's
-    name for each layer, or an empty dict to keep the usual order.
+    If the names do not settle this, layers of the same shape may be matched in the wrong order, so
+    we repeat the first failing core trial with the other possible orders. Returns the course's
+    name for each layer, or an empty dict to keep the default order.
     """
     for place, outcome in enumerate(seen[: task.core_size]):
         if not _agrees(task, place, outcome):
@@ -96,7 +96,7 @@ def layer_order(
 
 
 def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
-    """Find the order of an answer's layers before we serve it; usually, only one is possible."""
+    """Find the order of an answer's layers before serving it; usually, only one is possible."""
     task = exercise(name)
     tried = adapt(answer, task.definition)
     seen = [try_out(task.trials[0], tried)]
@@ -106,14 +106,14 @@ def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
 
 
 def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
-    """Return whether a trial has the expected outcome."""
+    """Return whether a trial had the expected outcome."""
     expected = expected_outcomes(task.name)[place]
     wrong = differences(outcome, expected, task.trials[place].kind, "")
     return outcome.error is None and not any(wrong)
 
 
 def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
-    """List everything that is wrong, stage by stage, with coarse errors before subtle ones."""
+    """List all failures, stage by stage, with coarse errors before subtle ones."""
     single = any(outcome.alone for outcome in seen)  # some trials unpack it as a pair
 
     def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:
@@ -133,7 +133,7 @@ def _is_formal(task: Exercise, seen: Sequence[Outcome], failure: Failure) -> boo
 
 
 def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
-    """Yield everything that is wrong, trial by trial."""
+    """Yield every failure, trial by trial."""
     trials = zip(task.trials, seen, expected_outcomes(task.name), strict=True)
     for place, (trial, mine, right) in enumerate(trials):
         failures: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
@@ -166,7 +166,7 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
 def _named(
     task: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
 ) -> Report:
-    """Report the first thing that is wrong, and name the known mistake that it looks like."""
+    """Report the first failure, and name the known mistake that explains it, if any."""
     first = failures[0]
     if seen[first.trial].alone:
         seen = [outcome if outcome.alone else UNTRIED for outcome in seen]
@@ -187,8 +187,8 @@ def _second_problem(
 ) -> Failure | None:
     """Find a failure that cannot have the same cause as the first one.
 
-    We are sure of this if one tensor is returned instead of a pair, or if the known mistake
-    explains the first failing stage completely but passes another trial that the attempt fails.
+    We are sure of this if a single tensor is returned instead of a pair, or if the known mistake
+    explains the first failing stage completely but passes a trial that the attempt fails.
     """
     first = failures[0]
     end = task.ends[bisect(task.ends, first.trial)]
@@ -204,7 +204,7 @@ def _second_problem(
 
 
 def caught_at(mistake: Mistake) -> tuple[str, str]:
-    """Return the stages in which a known mistake is caught, and the kind of its first failure."""
+    """Return the stages that catch a known mistake, and the kind of its first failure."""
     task = exercise(mistake.exercise)
     seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
     failures = ordered(task, seen)

@@ -1,4 +1,4 @@
-"""The report on an attempt, with one verdict, the stages, and at most one hint."""
+"""The report on an attempt: a verdict, the stages, and at most one hint."""
 
 import html
 import re
@@ -17,10 +17,10 @@ class Stage:
     """One stage of an exercise.
 
     Args:
-        name: Its subject; for an option, the name of the argument.
-        core: Whether it belongs to the core.
+        name: What the stage checks; for an option, the name of the argument.
+        core: Whether the stage belongs to the core.
         held: Whether the attempt passes all trials of the stage.
-        wrong: Whether a trial fails although no argument is missing.
+        wrong: Whether a trial fails for a reason other than a missing argument.
     """
 
     name: str
@@ -29,23 +29,24 @@ class Stage:
     wrong: bool = False
 
     def __str__(self) -> str:
-        """Return the stage's name after a ✓ or ○."""
+        """Return a ✓ or ○, followed by the stage's name."""
         return f"{'✓' if self.held else '○'} {self.name}"
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Describe how an attempt went; notebooks show the report as a box.
+    """The result of an attempt, which notebooks show as a box.
 
     Args:
-        name: The exercise.
-        passed: Whether the core passes: required arguments, masks, gradients and parameters.
-        mistake: Short name of the known mistake that the attempt looks like, if any.
+        name: The name of the exercise or task.
+        passed: Whether the attempt passes the core (required arguments, masks, gradients and
+            parameters).
+        mistake: Short name of the known mistake that explains the failures, if any.
         hint: The first thing that is wrong, or what to do next; empty if everything is right.
-        kind: How the mistake shows; one of ``KINDS``.
+        kind: How the mistake shows up, as one of ``KINDS``.
         detail: The numbers, names or shapes behind the hint.
-        attempted: ``False`` if there is only the stub.
-        stages: The stages, with those of the core first; empty if the task has only one.
+        attempted: ``False`` if there is nothing but the stub.
+        stages: The stages, core stages first; empty if the task is not divided into stages.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Report:
 
     @property
     def missed(self) -> list[str]:
-        """Return the names of the stages that fail although no argument is missing."""
+        """Return the names of the stages that fail for a reason other than a missing argument."""
         return [stage.name for stage in self.stages if stage.wrong]
 
     @property
@@ -93,11 +94,11 @@ class Report:
         return " · ".join(parts) if self.attempted else ""
 
     def __repr__(self) -> str:
-        """Show verdict, hint and detail as plain text."""
+        """Show the verdict, the stages, the hint and the detail as plain text."""
         return "\n".join(line for line in (self.title, self.ladder, self.hint, self.detail) if line)
 
     def _repr_html_(self) -> str:
-        """Show the report as a box in JupyterLab, in the colors of the theme."""
+        """Show the report as a box in JupyterLab, in the theme's colors."""
         texts = [f"<strong>{rendered(self.title)}</strong>", rendered(self.ladder)]
         texts += [rendered(self.hint)]
         lines = "".join(f"<div>{text}</div>" for text in texts if text)

@@ -1,4 +1,4 @@
-"""The bug clinic: the reader chooses probes, names the cause, and fixes the lines."""
+"""The bug clinic: the reader runs probes, names the cause, and fixes the code."""
 
 import ast
 import textwrap
@@ -19,7 +19,7 @@ TRAINED_ONLY = "initial loss"  # the probe for untrained models
 
 
 class PatientChart:
-    """Store a case's symptom and the results of the probes that were run."""
+    """A case's symptom, and the results of the probes that were run."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -33,7 +33,7 @@ class PatientChart:
 
     @property
     def score(self) -> int:
-        """Return how many probes were run."""
+        """Return the number of probes that were run."""
         return len(self.asked)
 
     def probe(self, name: str) -> ProbeResult:
@@ -57,7 +57,7 @@ class PatientChart:
 def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
     """Run a probe on a fresh or a trained model, as the case requires."""
     if name == TRAINED_ONLY and not case.fresh:
-        return ProbeResult(name, True, "this model is trained, so its initial loss is not known")
+        return ProbeResult(name, True, "this model is trained, so its initial loss is unknown")
     model = patient.fresh() if case.fresh else patient.with_good_weights()
     result = PROBES_BY_NAME[name](to_probe(patient.parts, model))
     return result or ProbeResult(name, True, "this probe does not apply here")
@@ -84,7 +84,7 @@ def _functions(text: str) -> list[ast.FunctionDef]:
 
 @cache
 def clinic(name: str) -> PatientChart:
-    """Return the chart of a case, which stays the same throughout a session.
+    """Return the chart of a case; a session keeps one chart for each case.
 
     Raises:
         ValueError: If there is no such case.
@@ -93,19 +93,19 @@ def clinic(name: str) -> PatientChart:
 
 
 def causes() -> list[str]:
-    """Return the causes of all cases and a few other causes, sorted."""
+    """Return the sorted causes of all cases, along with a few that no case has."""
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
-    """Report on the steps of a case that were answered: symptom, probes, cause, fixed lines.
+    """Report on a case as far as the learner has solved it: symptom, probes, cause and fix.
 
     Args:
-        name: The case.
-        probes: The names of the probes to run; each of them counts.
+        name: The name of the case.
+        probes: The names of the probes to run; each new one adds to the score.
         cause: One of ``causes()``.
-        fix: A pair ``(old, new)`` of lines, or a list of such pairs; the old lines are in the code
-            that is shown after you name the cause.
+        fix: A pair ``(old, new)`` of lines, or a list of such pairs; the old lines must be in the
+            code that is shown once you have named the cause.
 
     Raises:
         ValueError: If there is no such case.
@@ -147,10 +147,10 @@ def _is_blank(answer: object) -> bool:
 
 
 def _another(chart: PatientChart, cause: object) -> str:
-    """Explain what a wrong cause would mean, and which probe would show it."""
+    """Explain what a wrong cause would mean, and which probe would reveal it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if not isinstance(cause, str) or cause not in others:
-        return f"{cause!r} is not among the causes: {', '.join(causes())}."
+        return f"{cause!r} is not one of the causes: {', '.join(causes())}."
     sentence, probe = others[cause]
     meaning = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
     if probe not in chart.asked:
@@ -161,7 +161,7 @@ def _another(chart: PatientChart, cause: object) -> str:
 
 
 def side_effect(case: Case, patient: Patient) -> str:
-    """Describe what is still wrong with a model whose symptom is gone, or return ""."""
+    """Describe what else is wrong with a model whose symptom is gone, or return ""."""
     try:
         if computes_the_same(patient):
             return ""
@@ -172,11 +172,11 @@ def side_effect(case: Case, patient: Patient) -> str:
         result = try_probe(case, patient, name)
         if not result.passed:
             return f"{name} reports an alarm: {result.hint}"
-    return "with the weights of the healthy model, it computes different logits" if known else ""
+    return "with the healthy model's weights, your model computes different logits" if known else ""
 
 
 def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
-    """Apply a fix; return whether the model is healthy now, and a sentence about it."""
+    """Apply a fix; return whether the model is now healthy, and a sentence that explains why."""
     lines: list[Line] = []
     pairs = [fix]
     if isinstance(fix, list | tuple) and not any(isinstance(x, str) for x in fix):

@@ -1,4 +1,4 @@
-"""The cases of the bug clinic: the symptom, the cause, and the probe that shows it."""
+"""The cases of the bug clinic, each with a symptom, a cause, and a probe that reveals it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ from course_lib.exercises.mistake_catalogue import Mistake, mistakes_of
 
 @dataclass(frozen=True)
 class Case:
-    """Describe a model with a bug.
+    """A model with a bug.
 
     Args:
         name: Short name of the symptom.
-        measure: Measures a model, and returns a sentence and whether it has the symptom.
-        probe: The probe that shows the cause best.
+        measure: Measures a model; returns a sentence, and whether the model has the symptom.
+        probe: The probe that best shows the cause.
         mistakes: The mistakes in the model; the first one names the cause.
-        fresh: Whether the probes get an untrained model.
+        fresh: Whether the probes run on an untrained model.
     """
 
     name: str
@@ -144,8 +144,8 @@ CASES = (
     case(
         "worse_after_each_batch", one_batch_after_another, "determinism",
         transformer(
-            "mask_changed_in_place: a mask that is kept for later calls is changed in place, so a "
-            "position that was padding once stays blocked",
+            "mask_changed_in_place: a cached mask is changed in place, so a position that was once "
+            "padding stays blocked",
             ("self.config = c = config", "self.config = c = config\n        self.masks = {}"),
             (ENCODED, "start = torch.ones(len(src), 1, 1, src.size(1), dtype=torch.bool)\n"
              "        mask = self.masks.setdefault(src.shape, start)\n"

@@ -25,7 +25,7 @@ def computes_the_same(patient: Patient) -> bool:
     """Load the healthy model's weights into a model; return whether both give the same results.
 
     Raises:
-        RuntimeError: If its parameters have different names, so that it cannot load the weights.
+        RuntimeError: If the model cannot load the weights because its parameters have other names.
     """
     src, wanted = mixed_rows()
     tgt = pad_rows([[BOS, *row, EOS] for row in wanted], PAD)
@@ -80,7 +80,10 @@ def alone_and_in_a_batch(patient: Patient) -> Measurement:
     right = [patient.fraction_right(model, row[row != PAD][None], [text]) for row, text in rows]
     alone = sum(right) / len(right)
     together = patient.fraction_right(model, src, wanted)
-    return f"{alone:.0%} are right alone, and {together:.0%} in a batch", together < 0.9 * alone
+    return (
+        f"{alone:.0%} of the outputs are right if decoded alone, and {together:.0%} in a batch",
+        together < 0.9 * alone,
+    )
 
 
 @torch.no_grad()
@@ -104,7 +107,7 @@ def half_precision(patient: Patient) -> Measurement:
 
 
 def forced_and_free(patient: Patient) -> Measurement:
-    """Count correct tokens under teacher forcing, and correct sequences in free running."""
+    """Count correct tokens under teacher forcing, and correct sequences when free-running."""
     model = patient.with_good_weights()
     forced = _teacher_forced(model, SRC, TGT)
     free = patient.fraction_right(model, *mixed_rows())
@@ -113,7 +116,7 @@ def forced_and_free(patient: Patient) -> Measurement:
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model; return how many different answers it gives, as a number and in words."""
+    """Train the model; return its number of different answers, both as an integer and in words."""
     model, _ = patient.trained()
     count = len(set(map(tuple, patient.write(model, sources))))
     return count, f"{count} different answers" if count > 1 else "one answer"
@@ -139,8 +142,8 @@ def one_batch_after_another(patient: Patient) -> Measurement:
     padded[:, 1:] = PAD
     wanted = TGT[:, 1:-1].tolist()
     right = [patient.fraction_right(model, batch, wanted) for batch in (SRC, padded, SRC)]
-    sentence = f"before a padded batch, {right[0]:.0%} are right; after it, {right[2]:.0%}"
-    return sentence, right[2] < right[0]
+    sentence = f"{right[0]:.0%} of the outputs are right before a padded batch, and {right[2]:.0%} "
+    return f"{sentence}after it", right[2] < right[0]
 
 
 def loss_and_one_answer(patient: Patient) -> Measurement:
@@ -157,7 +160,8 @@ def weights_of_another(patient: Patient) -> Measurement:
     """Load the weights of a correct model, and compare the logits of the two models."""
     there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
-    return f"with the same weights, the logits differ from the right ones by {gap:.1f}", gap > 0.01
+    sentence = f"with the same weights, the logits differ from the correct ones by {gap:.1f}"
+    return sentence, gap > 0.01
 
 
 def what_has_moved(patient: Patient) -> Measurement:

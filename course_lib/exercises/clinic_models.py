@@ -30,7 +30,7 @@ TRAINED: dict[tuple, tuple[dict[str, Tensor], list[float]]] = {}
 
 
 def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Predict every next token of the target; return the mean loss in nats."""
+    """Return the mean loss, in nats, of predicting each next token of the target."""
     tgt_in = tgt[:, :-1]  # (B, T)
     tgt_out = tgt[:, 1:]  # (B, T)
     logits = model(src, tgt_in)  # (B, T, V)
@@ -41,7 +41,7 @@ def fixed(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, 
     """Return the source of each wrong definition, with some lines replaced.
 
     Raises:
-        ValueError: If no definition contains a line to be replaced.
+        ValueError: If a line to be replaced is not in any definition.
     """
     texts = {mistake.exercise: mistake.source for mistake in mistakes}
     for old, new in lines:
@@ -52,7 +52,7 @@ def fixed(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, 
 
 
 def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
-    """Draw sources ``(B, S)`` of one length, and their targets ``(B, S + 2)``."""
+    """Sample sources ``(B, S)`` of one length, with their targets ``(B, S + 2)``."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(3, VOCABULARY, (rows, length), generator=generator)
     tgt = F.pad(F.pad(src.flip(1), (1, 0), value=BOS), (0, 1), value=EOS)
@@ -60,14 +60,14 @@ def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
 
 
 def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
-    """Draw padded sources of all lengths, and the correct answers."""
+    """Sample padded sources of all lengths, with the correct answers."""
     drawn = [rows_of(length, seed + length, 16) for length in LENGTHS]
     src = pad_rows([row for src, _ in drawn for row in src.tolist()], PAD)
     return src, [row[1:-1] for _, tgt in drawn for row in tgt.tolist()]
 
 
 def one_length(step: int) -> tuple[Tensor, Tensor]:
-    """Draw the batch for a step; all rows have the same length, so there is no padding."""
+    """Sample the batch for a step; all rows have the same length, so there is no padding."""
     return rows_of(LENGTHS[step % len(LENGTHS)], step)
 
 
@@ -85,7 +85,7 @@ class Patient:
         self.texts = tuple(sorted((n, t) for n, t in wrong.items() if t != right[n]))
 
     def fresh(self, weights: Mapping[str, Tensor] | None = None) -> nn.Module:
-        """Return the model with the given weights, or with its initial weights."""
+        """Build the model with the given weights, or with its initial weights."""
         config = TransformerConfig(
             src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, d_model=48, num_heads=4,
             num_encoder_layers=1, num_decoder_layers=1, d_ff=96, dropout=0.0, max_len=64,
@@ -133,7 +133,7 @@ class Patient:
         return self.fresh(Patient().trained()[0].state_dict()).eval()
 
     def write(self, model: nn.Module, src: Tensor) -> list[list[int]]:
-        """Decode greedily, and return the tokens before each end token."""
+        """Decode greedily, and return each row's tokens before its end token."""
         rows = decoder(self.parts, 7)(model, src).tolist()
         return [[*row, EOS][: [*row, EOS].index(EOS)] for row in rows]
 
@@ -150,7 +150,7 @@ def decoder(parts: SimpleNamespace, most: int) -> Callable[[nn.Module, Tensor], 
 
 
 def to_probe(parts: SimpleNamespace, model: nn.Module) -> ProbedModel:
-    """Prepare a model for the probes, with its own loss and decoding."""
+    """Prepare a model for the probes, with the loss and the decoding from ``parts``."""
     return prepare_model(
         model,
         vocab_size=VOCABULARY,

@@ -17,8 +17,8 @@ from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 
-USUAL = "(default: this folder if it is a workbook, or else workbook/)"
-UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
+USUAL = "(default: this folder if it is a workbook, otherwise workbook/)"
+UNSAVED = "{} does not contain your answer yet. Run your cell, and then `export_mine()`."
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
@@ -85,12 +85,12 @@ def learn_command(options: argparse.Namespace) -> int:
     folder, for_jupyterlab = _folder_and_options(options, usual_workbook())
     written, current = restore_workbook(folder)
     if f"{LIBRARY}/__init__.py" in written:
-        print(f"We wrote a new workbook, {folder}.")
+        print(f"We created a new workbook in {folder}.")
     elif written:
-        print(f"We restored what was missing: {', '.join(written)}.")
+        print(f"We restored the missing files: {', '.join(written)}.")
     if not current:
         again = as_typed("workbook", str(folder), "--force")
-        print(f"A different edition of the course wrote {folder}; we did not change its files.")
+        print(f"{folder} is from a different edition of the course; we did not change its files.")
         print(f"To write its chapters again (we first move the files that you changed): {again}")
     first = next_chapter(folder)
     show_places(folder, first, "learn")
@@ -102,7 +102,7 @@ def lab_command(options: argparse.Namespace) -> int:
     here = Path("notebooks", "00_start_here.ipynb").is_file()
     folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
     first = copy_chapters(folder)
-    print(f"These chapters show every answer; to write them yourself: {as_typed('learn')}")
+    print(f"These chapters show every answer; to write the answers yourself: {as_typed('learn')}")
     show_places(folder, first, "lab")
     return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
 
@@ -115,7 +115,7 @@ def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, 
 
 
 def workbook_command(options: argparse.Namespace) -> int:
-    """Write the workbook, and say which changed files were moved."""
+    """Write the workbook, and print the commands that restore changed files that were moved."""
     folder = options.folder
     moved = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
     if moved:
@@ -174,7 +174,7 @@ def check_command(options: argparse.Namespace) -> int:
 
 
 def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
-    """Return what the check in the chapter found in the cell that the learner ran last.
+    """Return what the chapter's check found when the learner last ran the exercise's cell.
 
     This may be a failed attempt, although ``my_lib`` contains only answers that passed.
     """
@@ -184,6 +184,6 @@ def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
 
 
 def grade_command(options: argparse.Namespace) -> int:
-    """Grade the learners, and print a line for each of them."""
+    """Grade the learners, and print a line for each one."""
     grade(options.folder, options.out, force=options.force, limit=options.limit)
     return 0

@@ -40,7 +40,7 @@ MISTAKES = (
         ("dim=-1", "dim=0"),
     ),
     softmax_version(
-        "over_everything: the softmax runs over the whole table at once",
+        "over_everything: the softmax runs over all entries of the table",
         ("scores.softmax(dim=-1)", "scores.flatten().softmax(dim=0).view_as(scores)"),
     ),
     softmax_version(
@@ -68,7 +68,7 @@ MISTAKES = (
         ("[start:]", "[:T]"),
     ),
     rotation(
-        "along_another_axis: all rows of a head rotate by the same angles",
+        "along_another_axis: all rows of a head are rotated by the same angles",
         (ROTATED, "apply_rope(x, angles[:1].expand_as(angles))"),
     ),
     penalty(

@@ -23,7 +23,7 @@ TESTED = {  # the libraries whose versions affect the chapters' outputs
 
 
 def check_installation() -> str:
-    """Check Python and the libraries, and return a sentence if all is well.
+    """Check Python and the libraries, and return a sentence if everything is fine.
 
     Warns about libraries whose versions differ from the tested ones.
 
@@ -31,7 +31,7 @@ def check_installation() -> str:
         ValueError: If Python is too old, or a library is missing or has an older major version.
     """
     if sys.version_info < PYTHON:
-        raise ValueError(f"the course needs Python 3.11 or newer, not {sys.version}")
+        raise ValueError(f"the course needs Python 3.11 or newer, but this is {sys.version}")
     unusable: dict[str, str] = {}
     untested = []
     for library, tested in TESTED.items():
@@ -52,7 +52,7 @@ def check_installation() -> str:
         raise ValueError(f"the course needs {what}: run `{remedy}`, then restart the kernel")
     if untested:
         warnings.warn(
-            f"this is {', '.join(untested)}: the course should run, but its outputs come from the "
+            f"you have {', '.join(untested)}: the course should run, but its outputs come from the "
             f"tested versions and may differ from yours",
             stacklevel=2,
         )
@@ -60,5 +60,5 @@ def check_installation() -> str:
 
 
 def _release(text: str) -> list[int]:
-    """Return a version's first two numbers."""
+    """Return the first two numbers of a version."""
     return [int(number) for number in re.findall(r"\d+", text)[:2]]

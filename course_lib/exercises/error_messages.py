@@ -1,4 +1,4 @@
-"""Explain what an attempt raised, and what it read from the notebook."""
+"""Explain an attempt's exceptions, and list the global variables that it reads."""
 
 import dis
 import linecache
@@ -13,22 +13,23 @@ from course_lib.exercises.outcomes import describe
 from course_lib.exercises.signature_adapter import MissingOption
 
 ADVICE = {  # torch's or Python's message, and its usual cause
-    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair arrived "
-    "where one tensor is needed, because attention returns (output, weights)",
-    r"'float' object is not callable": "A probability is called like a layer. Pass it to F.dropout",
-    r"object is not callable": "A function is needed there, for example lambda x: …",
+    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair was "
+    "passed where one tensor is needed, because attention returns (output, weights)",
+    r"'float' object is not callable": "Your code calls a probability as if it were a layer. "
+    "Pass it to F.dropout",
+    r"object is not callable": "A function is needed here, for example lambda x: …",
     r"not (function|method)$|'Tensor' and '(function|method)'|'(function|method)' and 'Tensor'": (
-        "You receive the sub-layer itself and not its output, so call it: sublayer(x)"
+        "You receive the sub-layer itself, not its output, so call it: sublayer(x)"
     ),
     r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class. "
-    "Create an instance of it with ()",
+    "Add () to create an instance",
     r"before Module.__init__": "Call super().__init__() first",
     r"view size is not compatible": "After a transpose, use reshape or flatten instead of view",
 }
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """Return a sentence about an exception, and the learner's line with the shapes around it."""
+    """Describe an exception, and show the line that raised it with the shapes of the tensors."""
     if isinstance(error, NotImplementedError):
         frame = list(traceback.walk_tb(error.__traceback__))[-1][0]
         return f"{frame.f_code.co_qualname} is not written yet.", ""
@@ -39,7 +40,7 @@ def explain(error: BaseException) -> tuple[str, str]:
     place = learners_frame(error)
     if place is None:
         if isinstance(error, AttributeError) and error.name:
-            sentence = f"There is no `{error.name}`. The docstring lists the names."
+            sentence = f"There is no attribute `{error.name}`. The docstring lists the names."
         return sentence, ""
     advice = next((advice for pattern, advice in ADVICE.items() if re.search(pattern, message)), "")
     frame, number = place
@@ -51,7 +52,7 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 
 def wrote_above(error: NotImplementedError) -> bool:
-    """Return whether the learner wrote code above the ``raise`` in its function."""
+    """Return whether there is code above the ``raise`` in the learner's function."""
     last = list(traceback.walk_tb(error.__traceback__))[-1]
     code = last[0].f_code
     lines = {line for _, _, line in code.co_lines() if line and line > code.co_firstlineno}
@@ -59,7 +60,7 @@ def wrote_above(error: NotImplementedError) -> bool:
 
 
 def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
-    """Find the deepest frame of the traceback that is in neither torch nor the course."""
+    """Find the deepest frame of a traceback that belongs to neither torch nor the course."""
     frames = [
         (frame, number)
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -72,7 +73,7 @@ def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
 
 
 def from_outside(candidate: object) -> str:
-    """Name the numbers and tensors that an attempt reads from the notebook."""
+    """List the global numbers and tensors that an attempt reads from the notebook."""
     names = {
         one.argval
         for code in codes_of(candidate)

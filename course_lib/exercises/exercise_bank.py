@@ -23,20 +23,20 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True)
 class Exercise:
-    """Describe how the answer to one exercise is checked.
+    """An exercise, and how its answers are checked.
 
     Args:
-        name: The exported definition.
+        name: The name of the exported definition.
         module: The module that exports it.
-        minutes: How long a first-time learner needs.
+        minutes: How many minutes a first-time learner needs.
         core: The trials that every correct answer must pass, by stage: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
-        hints: Hints for the learner; each says more than the one before.
-        shortcuts: Torch functions that would be the whole solution, and a complaint about each.
+        hints: Hints for the learner; each reveals more than the one before.
+        shortcuts: Torch functions that would solve the whole exercise, with a complaint for each.
         extras: The trials of other options, corner cases and devices, by stage.
-        methods: For a class, the methods that the learner writes; all of them if empty.
+        methods: For a class, the methods that the learner writes; if empty, all of them.
         unnamed: An edit to the course's definition that matches no known mistake; it lets the
-            tests see what a check says about a mistake that has no name.
+            tests see what the check says about an unknown mistake.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Exercise:
 
     @property
     def stubs(self) -> list[str]:
-        """Return the names of what becomes a stub: the definition, or some of its methods."""
+        """Return the names that become stubs: the definition, or some of its methods."""
         return [f"{self.name}.{method}" for method in self.methods] or [self.name]
 
     @property
     def trials(self) -> list[Trial]:
-        """Return all trials in order, with those of the core first."""
+        """Return all trials in order, starting with the core."""
         return [t for steps in (self.core, self.extras) for step in steps.values() for t in step]
 
     @property
     def core_size(self) -> int:
-        """Return how many of the trials belong to the core."""
+        """Return the number of trials in the core."""
         return sum(map(len, self.core.values()))
 
     @property
@@ -71,11 +71,11 @@ class Exercise:
 
     @property
     def ends(self) -> list[int]:
-        """Return, for each stage, the number of trials up to its end."""
+        """Return the cumulative number of trials at the end of each stage."""
         return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
 
     def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
-        """Return the stages; the trials in ``wrong`` failed although no argument is missing."""
+        """Return the stages; trials in ``wrong`` fail for reasons other than a missing argument."""
         missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
         names = enumerate([*self.core, *self.extras])
         return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
@@ -121,12 +121,12 @@ def known_mistakes(name: str) -> list[Mistake]:
 
 
 def right_answers(name: str) -> tuple[Any, ...]:
-    """Return the bank's correct answers to an exercise, not including the course's own."""
+    """Return the bank's correct answers to an exercise, without the course's own definition."""
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 
 def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:
-    """Return the entry with that name, or raise a ValueError that lists similar names.
+    """Return the entry with a given name, or raise a ValueError that lists similar names.
 
     The message also contains ``place``, which says where the entries are defined.
     """

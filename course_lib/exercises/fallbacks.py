@@ -1,4 +1,4 @@
-"""For what is not written yet, provide the course's version, built on the learner's parts."""
+"""Fill gaps in the learner's library with the course's code, built on the learner's parts."""
 
 import dis
 import inspect
@@ -20,12 +20,12 @@ COURSE = Path(__file__).resolve().parents[1]
 
 
 def provide_fallbacks(namespace: dict[str, Any]) -> None:
-    """Run the course's module in the learner's module of the same name.
+    """Run the course's module in the namespace of the learner's module with the same name.
 
-    It imports the learner's modules instead of the course's, and its functions look up names among
-    the learner's definitions. So the course's ``Transformer`` contains the learner's heads.
-    ``namespace`` is the ``globals()`` of a module such as ``my_lib.masks``; the definitions below
-    the call in that module replace the course's.
+    The code then imports the learner's modules instead of the course's, and its functions look up
+    names among the learner's definitions. So the course's ``Transformer`` uses the learner's heads.
+    ``namespace`` is the ``globals()`` of a module such as ``my_lib.masks``; the definitions that
+    come after the call in that module replace the course's.
     """
     package, _, module = namespace["__name__"].partition(".")
     library = Path(namespace["__file__"]).parents[module.count(".")]
@@ -42,7 +42,7 @@ def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[.
 
 
 def from_course(definition: object) -> bool:
-    """Return whether a function or class comes from the course, no matter where it runs."""
+    """Return whether a function or class comes from the course, no matter which module runs it."""
     files = map(Path, files_of(definition))
     return any(file.is_relative_to(COURSE) for file in files)
 
@@ -53,7 +53,7 @@ def files_of(definition: object) -> list[str]:
 
 
 def parts_of_yours(*things: Callable[..., object]) -> str:
-    """Describe which exercises these functions or classes use, and how many are the learner's."""
+    """Say which exercises these functions or classes use, and how many the learner wrote."""
     yours: dict[str, bool] = {}
     todo, seen = list(things), set()
     while todo:
@@ -63,7 +63,7 @@ def parts_of_yours(*things: Callable[..., object]) -> str:
             if thing.__name__ in exercises():
                 yours.setdefault(thing.__name__, not from_course(thing))
             todo += _used(thing, things[0].__module__.partition(".")[0])
-    line = f"parts of yours in this model: {sum(yours.values())} of {len(yours)}"
+    line = f"your parts in this model: {sum(yours.values())} of {len(yours)}"
     courses = [name for name in exercises() if yours.get(name) is False]
     line += f"; the course's: {', '.join(courses)}" if courses else ""
     folder = Path(inspect.getfile(things[0])).parent
@@ -83,7 +83,7 @@ def _used(thing: Any, package: str) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a code object and those nested in it read."""
+    """Yield the global names that a code object and its nested code objects read."""
     yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

@@ -19,13 +19,13 @@ LIMIT = 60  # seconds
 NO_LEARNER = rf"[._]|{LIBRARY}$|kept-\d+$"  # folders that are not learners'
 FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\t\r＝＋－＠])')  # in some countries ; separates cells
 WARNING = (
-    "the learners' code runs on this computer with your files and your network; if you do not "
-    "trust it, grade in a container (docs/teaching.md)"
+    "the learners' code runs on this computer with access to your files and network; if you do "
+    "not trust it, grade in a container (docs/teaching.md)"
 )
 
 
 class Row(NamedTuple):
-    """One line of the table; the chapter is a number and a module, such as ``"01 attention"``."""
+    """One row of the table; the chapter is a number and a module, such as ``"01 attention"``."""
 
     learner: str
     chapter: str
@@ -45,10 +45,10 @@ def grade(
 ) -> None:
     """Check learners' answers, update ``grades.csv`` after each learner, and report the counts.
 
-    The folder is a workbook, the ``my_lib`` in it, or a folder of learners' folders; we do not
-    change it. The table goes into the folder ``out``, or else into the current folder. A module may
+    The folder is a workbook, its ``my_lib``, or a folder of learners' folders; we do not change it.
+    We write the table to the folder ``out`` or, by default, to the current folder. Each module may
     take ``limit`` seconds. We call ``tell`` with each line for the teacher.
-    Raises ValueError if there is nothing to grade, or if the table must not be written there.
+    Raises ValueError if there is nothing to grade, or if the table may not be written there.
     """
     packages = learners(folder)
     homes = [package.parent for package in packages.values() if package]
@@ -56,12 +56,12 @@ def grade(
         raise ValueError(f"{Path.cwd()} is a learner's folder; use --out DIR for the table")
     table = (out or Path()) / "grades.csv"
     if table.exists() and not force:
-        raise ValueError(f"{table} exists; use --force to replace it, or --out DIR")
+        raise ValueError(f"{table} already exists; use --force to replace it, or choose --out DIR")
     for hidden in sorted(folder.glob("[._]*")):
         if package_of(hidden) or any(map(package_of, _folders(hidden))):
             tell(f"left out, because its name begins with . or _: {hidden}")
     tell(WARNING)
-    tell(f"{table} holds the results of the learners that are listed here:")
+    tell(f"{table} contains the results of these learners:")
     rows: list[Row] = []
     for learner, package in packages.items():
         mine = grade_one(learner, package, limit)
@@ -73,7 +73,7 @@ def grade(
 
 
 def learners(folder: Path) -> dict[str, Path | None]:
-    """Map the folders to grade to their packages, or to ``None`` where there is no package."""
+    """Map each folder to grade to its package, or to ``None`` if it has no package."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder} to grade")
     packages: dict[str, Path | None] = {}
@@ -97,7 +97,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
 
 
 def package_of(folder: Path) -> Path | None:
-    """Return a folder's ``my_lib``, unless it is a link, or the folder if it is a ``my_lib``."""
+    """Return a folder's ``my_lib`` (not a link), or the folder itself if it is a ``my_lib``."""
     place = folder.resolve()
     inside = place / LIBRARY
     if inside.is_dir() and not inside.is_symlink():
@@ -140,7 +140,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """List the subfolders that may be learners'; there are none if we cannot read the folder."""
+    """List the subfolders that may belong to learners, or none if we cannot read the folder."""
     try:
         folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
     except OSError:

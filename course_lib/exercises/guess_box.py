@@ -16,13 +16,13 @@ WRAPPED = "margin: 0; line-height: 1.5; white-space: normal; overflow-wrap: anyw
 
 
 class GuessBox(widgets.VBox):
-    """Ask for a guess, and show the explanation only after an answer.
+    """A box that asks for a guess, and shows the explanation only after an answer.
 
-    The reader types an answer and presses Enter, or presses the button of a choice.
+    The reader types an answer and presses Enter, or clicks the button for a choice.
 
     Args:
-        question: The question.
-        choices: Answers to choose from; if there are none, the reader types one.
+        question: The question to ask.
+        choices: Answers to choose from; if there are none, the reader types an answer.
         explain: Returns the explanation; called only after an answer.
         keep: Called with each new answer.
         kept: An earlier answer, which is shown from the start; empty if there is none.
@@ -79,7 +79,7 @@ class GuessBox(widgets.VBox):
         self._swap(self.again, self.entry)
 
     def _text_box(self) -> widgets.Text:
-        """Return the box in which the reader types."""
+        """Return the text field for the reader's answer."""
         box = widgets.Text(
             description="Your guess:",
             placeholder="or: I don't know",
@@ -92,7 +92,7 @@ class GuessBox(widgets.VBox):
         return box
 
     def _button(self, label: str, act: Callable[[], None]) -> widgets.Button:
-        """Return a button that is as wide as its label and calls a function when it is pressed."""
+        """Return a button that is as wide as its label and calls a function when it is clicked."""
         layout = widgets.Layout(width="auto", align_self="flex-start")
         button = widgets.Button(description=label, layout=layout)
         button.on_click(lambda _: act())

@@ -1,4 +1,4 @@
-"""Guesses in the chapters: a question whose explanation unfolds after the reader's own answer."""
+"""Guesses in the chapters: questions whose explanations appear once the reader has answered."""
 
 import ast
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.notebook_builder import Chapter
 
 GUESSES = KeptFile("guesses.json", "your guess", lambda entry: isinstance(entry, str))
-NOT_FOUND = "The course has no explanation of this question. Was the question changed?"
+NOT_FOUND = "The course has no explanation for this question. Was the question changed?"
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,9 +44,9 @@ def guess(
 ) -> Any:
     """Ask a question, and explain the answer after the reader has guessed.
 
-    The completed edition contains the explanation, so its answer is collapsed below the question.
-    The learner's edition contains only the question: it shows a box, and after an answer it shows
-    the explanation from the course's own notebooks. Guesses are not graded. They are kept in
+    The completed edition contains the explanation, which is collapsed below the question. The
+    learner's edition contains only the question: it shows a box, and after an answer it shows the
+    explanation from the course's own notebooks. Guesses are not graded. They are saved in
     ``my_lib`` if the current folder has one, and nothing is sent anywhere.
 
     Args:

@@ -1,6 +1,6 @@
-"""Serialize tensors and numbers as JSON, which cannot contain code, and limit its size.
+"""Serialize tensors and numbers as JSON of limited size, which cannot contain code.
 
-``torch.load(weights_only=True)`` runs no code either, but a file of 2 KB can hold a tensor of 2**40
+``torch.load(weights_only=True)`` runs no code either, but a 2 KB file can hold a tensor of 2**40
 numbers that share the same memory, or nested lists that are all the same list.
 """
 
@@ -47,7 +47,7 @@ def _packed(value: object) -> Any:
 
 
 def _unpacked(entry: dict[str, Any]) -> Any:
-    """Convert one JSON object back; the objects inside it have been converted already."""
+    """Convert one JSON object back; the objects inside it have already been converted."""
     ((kind, content),) = entry.items()
     if kind == "tensor":
         return load(base64.b64decode(content))[""]

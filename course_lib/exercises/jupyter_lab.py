@@ -29,7 +29,7 @@ def show_places(folder: Path, first: Path, again: str) -> None:
 
 
 def next_chapter(workbook: Path) -> Path:
-    """Return the chapter with the first unfinished exercise, or the last one if all are done."""
+    """Return the first chapter with an unfinished exercise, or the last one if all are done."""
     item = progress(workbook).next_item
     chapters = sorted(workbook.glob("[0-9][0-9]_*.ipynb"))
     open_ones = (path for path in chapters if item and int(path.name[:2]) >= item.chapter)
@@ -39,7 +39,7 @@ def next_chapter(workbook: Path) -> Path:
 def open_in_jupyterlab(root: Path, first: Path, options: Sequence[str]) -> int:
     """Open a file in JupyterLab, which shows the folder ``root``; return JupyterLab's exit code.
 
-    A terminal in JupyterLab starts in this folder, and finds this environment's programs first.
+    Terminals in JupyterLab start in this folder and find this environment's programs first.
     """
     if find_spec("jupyterlab") is None:
         install = as_typed("install", "jupyterlab", "ipykernel", program="pip")

@@ -1,4 +1,4 @@
-"""The learner's own JSON files: locked, replaced in one step, and renamed if they are broken."""
+"""The learner's JSON files, which are locked, replaced in one step, and renamed if unreadable."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ class KeptFile:
     Args:
         name: The name of the file.
         content: What messages call the content, such as ``"your progress"``.
-        is_valid: Returns whether an entry has our format; it may also raise an exception.
+        is_valid: Returns whether an entry has our format; may also raise an exception.
     """
 
     name: str
@@ -31,7 +31,7 @@ class KeptFile:
     is_valid: Callable[[Any], bool]
 
     def read(self, package: Path) -> dict[str, Any]:
-        """Read all entries; rename a file that cannot be read."""
+        """Read all entries; if the file cannot be read, rename it."""
         path = package / self.name
         if not path.exists():
             return {}
@@ -46,7 +46,7 @@ class KeptFile:
     def change(self, package: Path, add: Callable[[dict[str, Any]], bool]) -> None:
         """Let a function change the entries, and write them if it returns ``True``.
 
-        Several chapters can do this at the same time. If writing fails, we print a message.
+        A lock makes this safe when several chapters are open. If writing fails, we print a message.
         """
         try:
             with FileLock(package / LOCK, timeout=PATIENCE):

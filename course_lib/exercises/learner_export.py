@@ -27,21 +27,22 @@ from course_lib.exercises.stubs import exported, without
 
 LIMIT = 60  # seconds for the file in a separate process
 ASKED = {"attempt", "check", "export_mine"}
-UNTRIED = "no exercise was tried since the kernel started; run your cells, then this one again"
+UNTRIED = "no exercise has been tried since the kernel started; run your cells, then this one again"
 NOTHING = "none of your answers has passed yet"
 PASTED = (
-    'the last one has no attempt line; put `{0} = attempt("{0}", {0})` at the end of its cell, '
-    "run the cell, then this one"
+    'your latest version has no attempt line; put `{0} = attempt("{0}", {0})` at the end of its '
+    "cell, run the cell, then this one"
 )
 NAMELESS = "it passed, but its cell does not define `{}`; use that name in the cell"
-CORE_ONLY = "\n\n\n{0} = core_only({1})  # what it lacks runs the course's definition"
+CORE_ONLY = "\n\n\n{0} = core_only({1})  # the course's definition runs what it lacks"
+CORE = "its core; the course's definition runs what it lacks"
 SERVED = "\n\n\n{0} = core_only({1})  # with all attributes of the course's class"
-ALONE = "in the file, where your notebook's other cells are missing: {}"
+ALONE = "it fails in the file, which lacks your notebook's other cells: {}"
 
 
 @dataclass(frozen=True, repr=False)
 class Export:
-    """Show which of a chapter's definitions are now the learner's."""
+    """The result of an export: which of a chapter's definitions are now the learner's."""
 
     file: str = ""
     yours: dict[str, str] = field(default_factory=dict)  # a remark on each, or nothing
@@ -65,13 +66,13 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
     """Update the chapter's module in ``my_lib`` with cells that passed since the kernel started.
 
     Answers from earlier sessions stay in the module. We first run the new file in a separate
-    process, where the names from the other cells are missing.
+    process, which does not have the names from the notebook's other cells.
 
     Args:
         without: One or more exercises for which you want the course's definition back.
 
     Raises:
-        ValueError: If there is no exercise of that name.
+        ValueError: If there is no exercise with that name.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     names = shell.user_ns if shell else {}
@@ -127,7 +128,7 @@ def _planned(
 def _not_to_be_taken(
     names: Collection[str], notebook: Mapping[str, Any], package: Path
 ) -> dict[str, str]:
-    """Find answers that passed but were then replaced in the notebook or have the wrong name."""
+    """Find answers that passed but were later replaced in the notebook or have the wrong name."""
     reasons = {}
     for name in names:
         last = PASSED[name].result if name in PASSED else None
@@ -152,7 +153,7 @@ def _cell(name: str) -> str:
 
 
 def _asks(node: ast.stmt) -> bool:
-    """Return whether a statement calls ``attempt`` or the like, with or without ``NAME =``."""
+    """Return whether a statement calls a function in ``ASKED``, with or without ``NAME =``."""
     call = getattr(node, "value", None)
     return isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in ASKED
 
@@ -193,7 +194,7 @@ def _settled(
 
 
 def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """Put cells in chapter order, without definitions that other cells provide."""
+    """Put cells in chapter order, and leave out definitions that other cells provide."""
 
     def own(cell: str) -> str:
         """Leave out the definitions that other chosen cells provide."""
@@ -206,8 +207,8 @@ def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str
 def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why: str) -> str:
     """Say which of the learner's answers was used, if it is not the latest."""
     if why:
-        return f"an earlier one that passed; your last one: {why}"
-    core = "its core; what it lacks runs the course's" if "what it lacks" in chosen[name] else ""
+        return f"an earlier version that passed; your latest version: {why}"
+    core = CORE if "what it lacks" in chosen[name] else ""
     return core if fresh.get(name) == chosen[name] else "from an earlier session"
 
 

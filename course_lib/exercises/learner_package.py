@@ -25,8 +25,8 @@ from course_lib.exercises import core_only, provide_fallbacks
 provide_fallbacks(globals())  # the course's definitions, built from your parts below
 '''
 CHANGED = (
-    "{0} was changed by hand, so it was left as it is. Copy what you want to keep into your cell, "
-    "run the cell, delete {0}, and run this cell again"
+    "{0} was changed by hand, so we did not overwrite it. Copy what you want to keep into your "
+    "cell, run the cell, delete {0}, and run this cell again"
 )
 
 

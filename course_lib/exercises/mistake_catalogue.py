@@ -1,4 +1,4 @@
-"""Known mistakes, each made from the course's definition by changing some lines."""
+"""Known mistakes, each created from the course's definition by changing some lines."""
 
 import inspect
 import linecache
@@ -18,17 +18,17 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Mistake:
-    """Describe a mistake that people make, so that a check can recognize it.
+    """A mistake that people make, described so that a check can recognize it.
 
     Args:
         exercise: The definition that contains the mistake.
         module: The module of that definition.
-        name: Short name, ``words_with_underscores``.
+        name: Short name, in ``words_with_underscores``.
         sentence: Completes "This is what you get when …", without a period.
         edits: Pairs of a passage in the correct source and its replacement.
-        seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
-        pattern: A pattern in the source of an attempt that tells this mistake from others that
-            give the same numbers; empty if the numbers suffice.
+        seen: Public code that contains the mistake, as ``owner/repository #number``; may be empty.
+        pattern: A regular expression that recognizes this mistake in an attempt's source if other
+            mistakes give the same numbers; empty if the numbers suffice.
     """
 
     exercise: str
@@ -62,7 +62,7 @@ def course_definition(module: str, name: str) -> Callable[..., Any]:
 
 @cache
 def course_source(module: str, name: str) -> str:
-    """Return the source of the course's own definition; looking it up takes a while."""
+    """Return the source of the course's own definition, which takes a while to look up."""
     return inspect.getsource(course_definition(module, name))
 
 
@@ -81,10 +81,10 @@ def define(
 
 
 def mistakes_of(module: str, exercise: str) -> Callable[..., Mistake]:
-    """Return a function that describes the mistakes for one exercise."""
+    """Return a function that creates the known mistakes for one exercise."""
 
     def mistake(text: str, *edits: tuple[str, str], seen: str = "", pattern: str = "") -> Mistake:
-        """Describe one mistake by ``"short_name: sentence"`` and the edits that produce it."""
+        """Create a mistake from ``"short_name: sentence"`` and the edits that produce it."""
         name, _, sentence = text.partition(": ")
         if not name.isidentifier() or not sentence:
             raise ValueError(f"write 'short_name: what the code does', got {text!r}")

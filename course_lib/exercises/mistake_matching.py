@@ -1,4 +1,4 @@
-"""Find the known mistake, or the two known mistakes, that an attempt looks like."""
+"""Find the known mistake, or the pair of known mistakes, that explains an attempt's failures."""
 
 import re
 from bisect import bisect
@@ -19,11 +19,11 @@ FULL_MATCH = float("inf")
 def find_mistake(
     task: Exercise, candidate: object, seen: Sequence[Outcome], first: Failure
 ) -> Mistake | None:
-    """Find the mistake that explains the first failure and as many others as possible.
+    """Find the mistake that explains the first failure and as many other failures as possible.
 
-    A mistake that fits all trials comes first, then one that fits the core, then one that fits the
-    stages up to the first that fails, and then two mistakes that fit the core together. As a
-    last resort, we choose the mistake with most wrong numbers in common, if none contradicts it.
+    We prefer a mistake that fits all trials, then one that fits the core, then one that fits the
+    stages up to the first failing one, and then two mistakes that fit the core together. As a last
+    resort, we choose the mistake that shares the most wrong numbers, if no trial contradicts it.
     """
     fitting = [
         mistake
@@ -48,13 +48,13 @@ def find_mistake(
 
 
 def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
-    """Return whether an option has no effect on an attempt in all trials that set it."""
+    """Return whether an option has no effect on an attempt in any of the trials that set it."""
     wrong = (n for n in range(len(seen)) if fails(mistake, n))
     return all(alike(seen[n], outcome_of(mistake, n)) for n in wrong)
 
 
 def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
-    """Yield each pair of the mistakes that fail a trial, as one mistake."""
+    """Combine the mistakes that fail a trial into pairs, and yield each pair as one mistake."""
     failing = [mistake for mistake in known_mistakes(task.name) if fails(mistake, place)]
     for one, other in combinations(failing, 2):
         for first, second in ((one, other), (other, one)):
@@ -77,8 +77,8 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     """Count the trials in which an attempt shows the wrong numbers of a known mistake.
 
     Returns ``FULL_MATCH`` if both agree in every trial, and 0 if the mistake fails a trial in a
-    different way. If they share only errors and no wrong numbers, the messages must be the same
-    word for word.
+    different way. If they share only errors and no wrong numbers, the error messages must be
+    identical.
     """
     task, expected = exercise(mistake.exercise), expected_outcomes(mistake.exercise)
     tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
@@ -108,13 +108,13 @@ def fails(mistake: Mistake, place: int) -> bool:
 
 @cache
 def outcome_of(mistake: Mistake, place: int) -> Outcome:
-    """Return the outcome of one trial on a known mistake, which runs once per process."""
+    """Return the outcome of one trial on a known mistake; each trial runs once per process."""
     task = exercise(mistake.exercise)
     return try_out(task.trials[place], adapt(mistake.implementation, task.definition))
 
 
 @cache
 def expected_outcomes(name: str) -> list[Outcome]:
-    """Return the outcomes of the course's own definition; its trials run once per process."""
+    """Return the outcomes of the course's own definition; each trial runs once per process."""
     task = exercise(name)
     return [try_out(trial, adapt(task.definition, task.definition)) for trial in task.trials]

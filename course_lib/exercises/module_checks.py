@@ -34,9 +34,9 @@ def rounded(x: Tensor) -> str:
 
 
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
-    """List what dropout makes of a constant tensor, and the axes along which it drops all or none.
+    """Describe what dropout does to a constant tensor, and along which axes it drops all or none.
 
-    ``axes`` names what each axis of ``x`` counts.
+    ``axes`` says what each axis of ``x`` represents.
     """
     gone = x.abs() < 1e-2
     firsts = [gone.narrow(axis, 0, 1).expand_as(gone) for axis in range(gone.dim())]
@@ -50,8 +50,8 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
     @as_trial(
         "dropout in eval mode",
-        "Dropout may act in training mode only. nn.Dropout knows the mode, but F.dropout needs "
-        "training=self.training.",
+        "Dropout must be active in training mode only. nn.Dropout knows the mode, but F.dropout "
+        "needs training=self.training.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Return whether a change after the first *first* positions changes the outputs before it."""
+    """Return whether inputs after the first *first* positions affect the outputs before them."""
     effects = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
@@ -104,7 +104,7 @@ def added_in_training(
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Return trials for a layer's three dropouts; *speakers* names its sub-layers' attributes."""
+    """Return trials for a layer's three dropout rates; *speakers* names its sub-layers."""
     vectors = [x for x in inputs.values() if x.is_floating_point()]
     outer = module_trial(
         "dropout=1.0 in training",
@@ -144,8 +144,8 @@ def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
     @as_trial(
         "the inner dropouts at 0.2 in training",
-        "`attention_dropout` acts on each attention weight, `activation_dropout` on each of the "
-        "d_ff features; both divide the rest by 1 - dropout.",
+        "`attention_dropout` acts on each attention weight, and `activation_dropout` on each of "
+        "the d_ff features. Both divide what they keep by 1 - dropout.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
@@ -179,13 +179,13 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
     """Check that dropout drops each number of the embedded tokens independently.
 
-    ``config`` sets dropout to 0.2; ``calls`` holds a call for each side, in which a model reads it.
+    ``config`` sets dropout to 0.2. Each function in ``calls`` makes a model read one side.
     """
 
     @as_trial(
         "dropout=0.2 in training",
-        "Dropout acts on each number of the embedded tokens by itself, and divides the rest by "
-        "1 - dropout.",
+        "Dropout drops each number of the embedded tokens independently, and divides the other "
+        "numbers by 1 - dropout.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:

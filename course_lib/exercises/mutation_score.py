@@ -20,7 +20,7 @@ from course_lib.exercises.signature_adapter import adapt
 
 @dataclass(frozen=True)
 class TestTask:
-    """Ask for a test of an exercise, or of a definition in ``definitions_to_test``.
+    """The task of writing a test for an exercise, or for a definition in ``definitions_to_test``.
 
     The test has to find the mistakes whose short names are in ``must``.
     """
@@ -58,32 +58,33 @@ def whole_answers(name: str) -> tuple[Callable, ...]:
 
 
 def judge_test(task: TestTask, test: object) -> Report:
-    """Run a learner's test on correct and wrong answers; this never raises an exception."""
+    """Run a learner's test on correct and wrong answers, without ever raising an exception."""
     if not callable(test):
-        return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
+        hint = "Write a function that takes one candidate."
+        return Report(task.name, False, hint=hint, attempted=False)
     right = [outcome(test, candidate) for candidate in task.right()]
     alarm = next(filter(None, (error for error, _ in right)), None)
     if isinstance(alarm, NotImplementedError):
         hint = "Replace `raise NotImplementedError` with your test."
         return Report(task.name, False, hint=hint, attempted=False)
     if alarm is not None:
-        hint = "A false alarm: your test raises an error of its own on a right answer."
+        hint = "A false alarm: your test itself raises an error on a correct answer."
         if isinstance(alarm, AssertionError):
-            hint = "A false alarm: your test fails on a right answer. Try `assert_close`."
+            hint = "A false alarm: your test fails on a correct answer. Try `assert_close`."
         return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
     wrong = task.wrong()
     outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
     caught = {name for name, (error, _) in outcomes.items() if error is not None}
     shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
-    score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its arguments can show"
+    score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its inputs can reveal"
     missed = [wrong[name][0] for name in task.must if name not in caught]
     if missed:
         hint = f"Your test passes even though {missed[0]}."
         if not caught:
-            hint += " A test must raise an exception, as `assert` does; we ignore its result."
+            hint += " A test must raise an exception, as `assert` does; we ignore what it returns."
         return Report(task.name, False, "too_content", hint, "property", score)
     return Report(
-        task.name, True, detail=f"finds every mistake that the task names; {score}; no false alarm"
+        task.name, True, detail=f"finds every mistake that the task names; {score}; no false alarms"
     )
 
 

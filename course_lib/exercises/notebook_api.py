@@ -14,10 +14,10 @@ from course_lib.exercises.progress import note
 def check(name: str, candidate: object) -> Report:
     """Check an answer to an exercise, and report the first thing that is wrong.
 
-    The candidate is a function or a class; mistakes in it never raise an exception.
+    The candidate is a function or a class; its errors are reported, but never raised.
 
     Raises:
-        ValueError: If there is no exercise of that name.
+        ValueError: If there is no exercise with that name.
 
     Example:
         >>> import torch
@@ -35,7 +35,7 @@ def predict(name: str, answer: object) -> Report:
     """Compare a guess with the computed value; ``...`` means that there is no guess yet.
 
     Raises:
-        ValueError: If ``name`` is not the name of a task, such as ``"length_of_row_499"``.
+        ValueError: If the name is unknown; ``"length_of_row_499"`` is one of the known names.
     """
     return note(judge_prediction(find(name, Prediction), answer))
 
@@ -44,10 +44,10 @@ def score_test(name: str, test: Callable[[Any], Any]) -> Report:
     """Score a test by the known mistakes that it finds and by its false alarms on correct answers.
 
     Args:
-        name: The task, such as ``"test_of_the_past"``.
-        test: A function that takes a candidate, and raises an exception if it is wrong.
+        name: The name of the task, such as ``"test_of_the_past"``.
+        test: A function that takes a candidate, and raises an exception if the candidate is wrong.
 
     Raises:
-        ValueError: If there is no task of that name.
+        ValueError: If there is no task with that name.
     """
     return note(judge_test(find(name, TestTask), test))

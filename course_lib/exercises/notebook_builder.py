@@ -18,7 +18,7 @@ from course_lib.exercises.public_issues import report_link
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
     "**How exercises work.** A cell with `raise NotImplementedError` is yours: replace that line "
-    "with your own lines, and run the cell. It shows ✓ or the first thing that is wrong. Until "
+    "with your own code, and run the cell. It shows ✓ or the first thing that is wrong. Until "
     "your version passes, the chapter uses the course's definition, so the cells below run. {help} "
     "If a line says `my_… = ...`, replace the dots with your answer before you run the cell."
 )
@@ -31,14 +31,14 @@ HELP = {
 }
 PLACE = "/path/to/the/course"  # in the first code cell, which says how to install the course
 KEEP = (
-    "**Your library.** The next cell tries the cells that passed once more, without the rest of "
+    "**Your library.** The next cell takes the cells that passed, tests them without the rest of "
     "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import them from there."
 )
 USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 STAND_INS = """
 from course_lib.exercises import attempt, export_mine
 
-# until your version passes, the chapter uses the course's
+# until your version passes, the chapter uses the course's version
 """
 
 Cell = dict[str, Any]
@@ -46,7 +46,7 @@ Cell = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chapter:
-    """A completed chapter: the name of its file, and the notebook in it."""
+    """A completed chapter: its file name and its notebook."""
 
     file: str
     notebook: dict[str, Any]
@@ -90,7 +90,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Edition:
-    """Turn chapters into the learner's versions."""
+    """An edition of the workbook, which turns chapters into the learner's versions."""
 
     tasks: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
@@ -98,7 +98,7 @@ class Edition:
     repository: str = ""  # the address of the course's, if it is known
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
-        """Return the learner's chapter."""
+        """Return the learner's version of a chapter."""
         worked = chapter.notebook["metadata"]
         # with another version, JupyterLab would mark the notebook as changed when it is opened
         language = {**worked["language_info"], "version": platform.python_version()}
@@ -106,7 +106,7 @@ class Edition:
         return {**chapter.notebook, "metadata": metadata, "cells": list(self._cells(chapter))}
 
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:
-        """Yield the learner's cells, including those that only the learner's version has."""
+        """Yield the cells of the learner's version, including the cells that we add."""
         kinds = [*(cell["cell_type"] for cell in chapter.cells), "markdown"]
         last_import = kinds.index("markdown", chapter.place("#| default_exp")) - 1
         for place, cell in enumerate(chapter.cells):
@@ -130,7 +130,7 @@ class Edition:
                 yield new_cell(NAVIGATION, source_of(cell) + report)
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
-        """If the cells import a model, yield a cell that shows the learner's parts of it."""
+        """If the cells import a model, yield a cell that lists the learner's parts in it."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
         imports = stubs.from_package(imports, self.modules, LIBRARY)
         lines = map(ast.unparse, ast.parse(imports).body)
@@ -210,7 +210,7 @@ def folded(title: str, text: str) -> str:
 
 
 def folded_hints(title: str, hints: Sequence[str]) -> str:
-    """Collapse hints, each inside the previous hint."""
+    """Put hints into collapsed sections, each nested in the previous one."""
     first, *plainer = hints
     inner = f"\n\n{folded_hints('A plainer hint', plainer)}" if plainer else ""
     return folded(title, first + inner)

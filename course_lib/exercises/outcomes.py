@@ -18,13 +18,13 @@ KINDS = (
     "gradients",
     "train and eval",
 )
-ALONE = "One tensor comes back where the caller expects a pair"
+ALONE = "A single tensor is returned where the caller expects a pair"
 RTOL, ATOL = 1e-3, 1e-4  # float32, and far below what any mistake changes
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold everything that a trial showed.
+    """Everything that a trial showed.
 
     Args:
         values: Results by name: tensors, numbers, strings, and dicts and lists of them.
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Failure:
-    """Describe what is wrong, how it shows, and the numbers behind it."""
+    """A failed comparison: its kind, a sentence about it, and the numbers behind it."""
 
     kind: str
     sentence: str
@@ -81,7 +81,7 @@ def close(one: object, other: object) -> bool:
 def alike(mine: Outcome, right: Outcome) -> bool:
     """Return whether two calls gave the same values, gradients and changes, or both failed.
 
-    If ``mine`` has a single tensor instead of a pair, we compare it with the first of the pair.
+    If ``mine`` has a single tensor instead of a pair, we compare it with the pair's first element.
     """
     if (mine.error is None) != (right.error is None) or mine.changed != right.changed:
         return False
@@ -96,7 +96,7 @@ def alike(mine: Outcome, right: Outcome) -> bool:
 
 
 def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterator[Failure]:
-    """Compare a call that raised no exception with the course's, and yield the differences."""
+    """Yield the differences between a call that raised no exception and the course's call."""
     if kind == "parameters" and "shapes" in wanted.values:
         yield from _wrong_parameters(seen.values, wanted.values, says)
         return
@@ -107,7 +107,7 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         return
     if missing:
         shown = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
-        sentence = f"{', '.join(missing)} should be returned, but is missing."
+        sentence = f"The returned values do not include {', '.join(missing)}."
         yield Failure("shape", sentence, f"returned: {shown}")
     wrong = [
         complaint
@@ -155,7 +155,7 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
 
 
 def _wrong_leaf(path: str, mine: object, right: object, kind: str, says: str) -> Iterator[Failure]:
-    """Compare one result, coarse errors first; yield at most one failure."""
+    """Compare one result, checking for coarse errors first; yield at most one failure."""
     if close(mine, right):
         return
     if not isinstance(right, Tensor):
@@ -167,13 +167,13 @@ def _wrong_leaf(path: str, mine: object, right: object, kind: str, says: str) ->
     elif mine.is_floating_point() != right.is_floating_point() or (
         mine.dtype != right.dtype and not right.is_floating_point()
     ):
-        yield Failure("shape", f"{path} should hold {right.dtype}, not {mine.dtype}.")
+        yield Failure("shape", f"{path} should have the dtype {right.dtype}, not {mine.dtype}.")
     elif right.isfinite().all() and not mine.isfinite().all():
         bad = int((~mine.isfinite()).sum())
         sentence = f"Some entries of {path} are nan or inf."
         yield Failure("finite", sentence, f"{bad} of {mine.numel()} entries")
     else:
-        yield Failure(kind, says or f"The numbers of {path} are wrong.", largest(path, mine, right))
+        yield Failure(kind, says or f"The numbers in {path} are wrong.", largest(path, mine, right))
 
 
 def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Failure]:
@@ -184,13 +184,13 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
         yield Failure("gradients", "The gradient cannot be computed.", mine)
     elif mine is None:
         if right.abs().max() > ATOL:
-            sentence = f"No gradient reaches {path}, because something cuts the path back to it."
+            sentence = f"No gradient reaches {path}, because something in your code blocks it."
             yield Failure("gradients", sentence, "look for detach, .data, item or no_grad")
     elif mine.shape != right.shape:
         sentence = f"{path} should have the shape {tuple(right.shape)}."
         yield Failure("gradients", sentence, f"its gradient has the shape {tuple(mine.shape)}")
     elif not close(mine, right):
-        sentence = f"The gradient of {path} is wrong, although the numbers are right."
+        sentence = f"The gradient of {path} is wrong, although the results are right."
         yield Failure("gradients", sentence, largest(f"gradient of {path}", mine, right))
 
 

@@ -34,10 +34,10 @@ def recognise(
     kwargs: dict,
     order: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """Match parameters that have different names with the course's, so that both names work.
+    """Match differently named parameters to the course's, so that both names work.
 
-    Where names do not decide, ``order`` gives the course's name for each of the learner's layers.
-    Returns the other possible orders of these layers.
+    Where the names do not settle the match, ``order`` gives the course's name for each of the
+    learner's layers. Returns the other possible orders of these layers.
     """
     wanted = _shapes(definition, args, kwargs)
     inner = {
@@ -63,9 +63,9 @@ def recognise(
 
 
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
-    """Give parameters the course's names: whole layers first, then single parameters.
+    """Map parameters to the course's names: first whole layers, then single parameters.
 
-    A linear layer and a norm can have equally wide vectors; matching whole layers keeps them apart.
+    Matching whole layers keeps linear layers and norms apart if their vectors have the same size.
     """
     names: dict[str, str] = {}
     for group in (True, False):
@@ -82,7 +82,7 @@ def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[
 
 
 def _orders(strange: Shapes, missing: Shapes) -> Iterator[dict[str, str]]:
-    """Yield all other ways to match whole layers of the same shape, if there are not too many."""
+    """Yield all other ways to match whole layers of the same shape, unless there are too many."""
     ours, courses = _grouped(strange, True), _grouped(missing, True)
     left = [pair for pair in _left(ours, courses, _by_name(ours, courses)) if len(pair[0]) > 1]
     if left and math.prod(math.factorial(len(some)) for some, _ in left) <= MOST_ORDERS:
@@ -105,7 +105,7 @@ def _by_name(ours: Mapping[str, Shapes], courses: Mapping[str, Shapes]) -> dict[
 def _left(
     ours: Mapping[str, Shapes], courses: Mapping[str, Shapes], decided: Mapping[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """For each shape, yield the layers on both sides that no name matches, in order."""
+    """For each shape, yield the layers on both sides that are not matched by name, in order."""
     rest = [layer for layer in courses if layer not in decided.values()]
     while rest:
         same = [layer for layer in rest if _fits(courses[layer], courses[rest[0]])]
@@ -125,7 +125,7 @@ def _fits(ours: Shapes, courses: Shapes) -> bool:
 
 
 def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[str, torch.Size]]:
-    """Group the parameters by layer, or make each a group of its own."""
+    """Group the parameters by layer, or put each parameter into a separate group."""
     layers: dict[str, dict[str, torch.Size]] = {}
     for name, shape in shapes.items():
         layers.setdefault(name.rpartition(".")[0] if group else name, {})[name] = shape
@@ -154,7 +154,7 @@ _SHAPES: dict[tuple[type[nn.Module], str], Shapes] = {}
 
 
 def _shapes(definition: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
-    """Return the course's names and shapes, which we compute once for each set of arguments."""
+    """Return the names and shapes of the course's parameters, cached for each set of arguments."""
     key = definition, repr((args, kwargs))
     if key not in _SHAPES:
         profile = sys.getprofile()

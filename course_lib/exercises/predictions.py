@@ -1,4 +1,4 @@
-"""Predictions: the reader writes down a number, and the computer then calculates it."""
+"""Predictions: the reader writes down a number before the computer calculates it."""
 
 import math
 import re
@@ -37,10 +37,10 @@ TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # target ids i
 
 @dataclass(frozen=True)
 class Prediction:
-    """Ask for a number before it is computed.
+    """A task that asks for a number before it is computed.
 
     Args:
-        asks: A few words that say which number it is.
+        asks: A few words that say which number to predict.
         truth: Computes the number.
         close: The relative error that a correct guess may have.
         guesses: Common wrong answers, with a hint for each.
@@ -57,7 +57,7 @@ class Prediction:
 
 
 def judge_prediction(task: Prediction, answer: object) -> Report:
-    """Compare a guess with the computed value; no guess raises an exception."""
+    """Compare a guess with the computed value, without ever raising an exception."""
     if answer is ... or answer is None:
         hint = "Replace `...` with your answer, and run the cell."
         return Report(task.name, False, hint=hint, attempted=False)
@@ -76,7 +76,7 @@ def judge_prediction(task: Prediction, answer: object) -> Report:
     if _near(guess, truth, task.close):
         return Report(task.name, True, detail=f"{task.asks}: {_show(truth)}")
     hints = [hint for value, hint in task.guesses if _near(guess, torch.tensor(value), task.close)]
-    hint = hints[0] if hints else "That is not the number. Work it out step by step, and try again."
+    hint = hints[0] if hints else "That is not correct. Work it out step by step, and try again."
     detail = f"{task.asks}; yours: {_show(guess)}"
     return Report(task.name, False, hint=hint, detail=detail)
 
@@ -102,7 +102,7 @@ def count(module: nn.Module) -> int:
 def asked(
     chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Make a prediction from a function whose docstring says which number is asked for."""
+    """Make a prediction from a function whose docstring says which number to predict."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
         """Use the function's name, and its docstring up to the first colon or period."""
@@ -114,14 +114,14 @@ def asked(
 
 @asked(0, ([4.0, 2.0], "Those are the scores of *forty*. The second row of X is *two*."))
 def scores_of_two() -> Tensor:
-    """Return the scores of “two”: its products with “forty” and with itself."""
+    """Return the scores of “two”: its dot products with “forty” and with itself."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     return words @ words[1]
 
 
 @asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
-    """Return the output of “two”: attention among three words."""
+    """Return the output of “two”: it attends to three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
@@ -138,7 +138,7 @@ def where_two_ends() -> Tensor:
     minutes=5,
 )
 def weights_of_the_picture() -> Tensor:
-    """Return the weights of the four keys: those in the picture that opens chapter 01."""
+    """Return the weights of the four keys: the picture that opens chapter 01 shows them."""
     query = torch.tensor([[2.0, 1.0]])
     keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
     return scaled_dot_product_attention(query, keys, keys)[1][0]
@@ -146,26 +146,26 @@ def weights_of_the_picture() -> Tensor:
 
 @asked(
     2,
-    (2_097_152, "With more heads, each is narrower: 16 heads divide the same 512 columns."),
-    (786_432, "Three matrices make queries, keys and values. A fourth joins the heads."),
+    (2_097_152, "With more heads, each head is narrower: 16 heads share the same 512 columns."),
+    (786_432, "Three matrices compute queries, keys and values. A fourth one combines the heads."),
     (1_050_624, "You counted 512 biases for each matrix. This layer has no biases."),
     close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
-    """Return parameters with 16 heads: those of one attention layer without biases."""
+    """Return the number of parameters with 16 heads: the attention layer has no biases."""
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
 @asked(3, (512**0.5, "That is the length of 512 ones. Sine² and cosine² add up to 1."))
 def length_of_row_499() -> float:
-    """Return the length of row 499: it is in the table of positions."""
+    """Return the length of row 499: the row is in the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
 
 
 @asked(
     4,
     (1.5, "You divided by n - 1. LayerNorm divides by n."),
-    (0.75, "That is the distance to the mean. Divide it by the standard deviation."),
+    (0.75, "That is the distance from the mean. Divide it by the standard deviation."),
 )
 def largest_after_norm() -> float:
     """Return the largest number after the norm: the input is [0, 0, 0, 1]."""
@@ -174,13 +174,13 @@ def largest_after_norm() -> float:
 
 @asked(5, (30, "You left out the biases: 5 in the first layer, 3 in the second."))
 def parameters_of_feed_forward() -> int:
-    """Return the number of parameters: those of a small feed-forward layer."""
+    """Return the number of parameters: the model is a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
 
 
 @asked(
     6,
-    (math.log(10), "That is the loss without a leak. Here the model copies three of four."),
+    (math.log(10), "That is the loss without a leak. Here, the model copies three of four digits."),
     (0.0, "The input contains three of the answers, but not the fourth."),
     (math.log(10) * 3 / 4, "The model copies three of four digits and guesses only one."),
 )
@@ -192,7 +192,7 @@ def loss_of_a_leak() -> float:
 
 @asked(7)
 def distance_without_positions() -> float:
-    """Return the distance between the two outputs: for a word alone, and for four copies of it."""
+    """Return the distance between the two outputs: one is for a word, the other for four copies."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
     word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
     with torch.no_grad():
@@ -213,12 +213,12 @@ def parameters_more_in_decoder() -> int:
 
 @asked(
     9,
-    (126.2, "You doubled everything. Twice the rows and columns make four times the entries."),
+    (126.2, "You doubled everything. Twice as many rows and columns mean four times the entries."),
     (252.3, "You multiplied everything by four, but the vocabulary keeps its size."),
     close=0.03,
 )
 def parameters_of_the_big_model() -> float:
-    """Return millions of parameters: those of the paper's big model, on the meta device."""
+    """Return the number of parameters in millions: we build the big model on the meta device."""
     config = TransformerConfig(
         src_vocab_size=37_000, tgt_vocab_size=37_000, d_model=1024, d_ff=4096, num_heads=16
     )
@@ -234,7 +234,7 @@ def parameters_of_the_big_model() -> float:
     minutes=5,
 )
 def ids_of_eleven() -> list[float]:
-    """Return the ids of “eleven”: with the chapter's eight merges."""
+    """Return the ids of “eleven”: the tokenizer has the chapter's eight merges."""
     counts = {"six": 5, "sixteen": 2, "seven": 4, "seventeen": 3}
     text = "\n".join(word for word, count in counts.items() for _ in range(count))
     return [*map(float, BPETokenizer(train_bpe(text, 8)).encode("eleven"))]
@@ -247,7 +247,7 @@ def ids_of_eleven() -> list[float]:
     minutes=5,
 )
 def batch_by_hand() -> Tensor:
-    """Return the batch: the targets of chapter 11, padded."""
+    """Return the batch: it contains the padded targets of chapter 11."""
     return pad_rows(TARGETS, pad_id=0)
 
 
@@ -257,7 +257,7 @@ def batch_by_hand() -> Tensor:
     (100, "That is for ten tokens each time. Our input grows: one token, two, three, …."),
 )
 def tokens_read_for_ten() -> int:
-    """Return tokens read by the decoder: the total for generating ten tokens."""
+    """Return the number of tokens read by the decoder: it generates ten tokens."""
     model: Any = small_model(max_len=10)  # instead of a Transformer
     read: list[int] = []
     model.tgt_embedding.register_forward_pre_hook(lambda _, args: read.append(args[0].numel()))
@@ -270,24 +270,24 @@ def tokens_read_for_ten() -> int:
 
 @asked(
     13,
-    (65_536, "Token n, counted from 0, copies n old positions, not all 256."),
+    (65_536, "For token n, counted from 0, we copy n old positions, not all 256."),
     (256, "Each step copies all the old positions, not only one."),
     (32_896, "You counted the new position of every step as well. Count the old ones only."),
     (32_895, "You counted the new position of every step as well. Count the old ones only."),
     close=0.0,
 )
 def positions_copied() -> int:
-    """Return old positions copied: the total if 256 tokens come one at a time."""
+    """Return the number of old positions copied: 256 tokens come one at a time."""
     return sum(range(256))
 
 
 @asked(
     13,
     (153_600, "The cache keeps a key *and* a value for each token."),
-    (122_880, "That is the target alone. The cache also keeps the source's keys and values."),
+    (122_880, "That is for the target alone. The cache also keeps the source's keys and values."),
 )
 def numbers_kept() -> int:
-    """Return numbers kept: in the cache of six layers, for 20 target and 30 source positions."""
+    """Return how many numbers we cache: there are six layers, 20 target and 30 source positions."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
         cached = CachedDecoderLayer(layer, memory=torch.zeros(1, 30, 512), max_len=20)
@@ -298,11 +298,11 @@ def numbers_kept() -> int:
 
 @asked(
     14,
-    (4, "If all four ended, the search could not continue, so it needs more."),
-    (44, "That is every continuation. The best of them are enough."),
+    (4, "If all four hypotheses ended, the search could not continue, so it needs more."),
+    (44, "That is every continuation. The best ones are enough."),
 )
 def continuations_of_a_step() -> int:
-    """Return continuations: how many a step keeps, for four hypotheses and 11 possible tokens."""
+    """Return how many continuations a step keeps: there are four hypotheses and 11 tokens."""
     scores, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
     return scores.numel()
 
@@ -330,7 +330,7 @@ def bits_per_byte() -> float:
 
 @asked(
     17,
-    (2 / 3, "That is the fraction of positions with a token. The others are padding."),
+    (2 / 3, "That is the fraction of positions with a token. The other positions are padding."),
     (1 / 2, "That is 16 padding positions per 32 tokens. Divide by *all* positions."),
     (100 / 3, "That is a percentage. A fraction is between 0 and 1."),
 )
@@ -341,9 +341,9 @@ def padding_of_two_pairs() -> float:
 
 @asked(
     18,
-    (math.log2(65), "That is in bits, the logarithm to base 2. Nats use the natural one."),
+    (math.log2(65), "That is in bits, with the base-2 logarithm. Nats use the natural one."),
     (1 / 65, "That is the probability of each character. The loss is -ln of it."),
-    (65.0, "That is e to the power of the loss: the perplexity."),
+    (65.0, "That is the perplexity, e to the power of the loss."),
 )
 def first_loss() -> float:
     """Return the first loss: all 65 characters have the same score."""
@@ -352,15 +352,15 @@ def first_loss() -> float:
 
 @asked(
     19,
-    (163_037_184, "The output layer shares the embedding's matrix, so it counts once."),
+    (163_037_184, "The output layer shares the embedding's matrix, so the matrix counts once."),
     (123_653_376, "The embeddings of the 1,024 positions are also learned."),
-    (85_056_000, "Those are the layers and the last norm. Add the two embedding tables."),
-    (117_000_000, "The paper says so, but its authors have corrected the number since."),
+    (85_056_000, "Those are the layers and the final norm. Add the two embedding tables."),
+    (117_000_000, "The paper gives this number, but its authors have since corrected it."),
     close=0.0004,
     minutes=6,
 )
 def parameters_of_gpt2() -> int:
-    """Return parameters of GPT-2 small: we build the model on the meta device."""
+    """Return the number of parameters of GPT-2 small: we build the model on the meta device."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
 
@@ -373,19 +373,19 @@ def parameters_of_gpt2() -> int:
     close=0.001,
 )
 def tokens_of_an_image() -> int:
-    """Return tokens of an image of 224 × 224 pixels: patches of 16 × 16 and the class token."""
+    """Return the number of tokens of a 224 × 224 image: 16 × 16 patches and the class token."""
     return patches(torch.zeros(1, 224, 224), 16).size(1) + 1
 
 
 @asked(
     21,
-    (4.0, "That is with a KV head for each of the 32 heads. Here they share 8."),
-    (0.5, "That is half of it: the cache keeps keys *and* values."),
-    (2.0, "That is with 4 bytes for each number. Here each takes 2."),
-    (1 / 32, "That is one layer. There are 32."),
+    (4.0, "That is with a KV head for each of the 32 query heads. Here, they share 8."),
+    (0.5, "That is half of the size, because the cache keeps keys *and* values."),
+    (2.0, "That is with 4 bytes for each number. Here, each number takes 2."),
+    (1 / 32, "That is for one layer. There are 32."),
 )
 def cache_of_a_later_model() -> float:
-    """Return GiB of the cache: keys and values of 8,192 tokens in 32 layers."""
+    """Return the size of the cache in GiB: 32 layers keep keys and values of 8,192 tokens."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
     stored = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
@@ -398,20 +398,20 @@ def cache_of_a_later_model() -> float:
     (64, "That is one head. There are three key heads."),
 )
 def rows_of_k_proj() -> int:
-    """Return rows of k_proj: in the attention of a small published model."""
+    """Return the number of rows of k_proj: it belongs to a small published model."""
     return GroupedQueryAttention(576, 9, 3).w_k.out_features
 
 
 @asked(
     24,
-    (512.0, "At this length, self-attention and a recurrent layer are equal in table 1."),
+    (512.0, "In table 1, self-attention and a recurrent layer have the same cost at this length."),
     (1024.0, "You counted the four projections. Add the feed-forward layer."),
     (2048.0, "Count four projections *and* two matrices in the feed-forward layer."),
-    (6144.0, "Scores *and* weighted average: these are two matrix multiplications of n · n · d."),
+    (6144.0, "The scores *and* the weighted average each need n · n · d multiplications."),
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Return the length: the one at which the terms with n² are as large as the terms with n."""
+    """Return the length: there, the terms with n² are as large as the terms with n."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)
@@ -425,10 +425,10 @@ def length_where_attention_rules() -> float:
     (3.5, "Those are the weights. Add the gradients and Adam's two moments."),
     (7.0, "Those are weights and gradients. Add Adam's two moments for each number."),
     (38.5, "You divided the gradients and moments by 8. The weights are divided as well."),
-    (14e9 / 2**30, "That is in GiB, which have 2^30 bytes. A GB has 10^9."),
+    (14e9 / 2**30, "That is in GiB. A GiB has 2^30 bytes, but a GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Return GB on each device: its share of the weights, gradients and moments."""
+    """Return the memory on each device in GB: the weights, gradients and moments are sharded."""
     weight, gradient, moments = 4, 4, 2 * 4
     return 7e9 * (weight + gradient + moments) / 8 / 1e9
 

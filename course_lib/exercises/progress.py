@@ -1,4 +1,4 @@
-"""Keep a learner's progress in a file in their package, and show it."""
+"""Store a learner's progress in a file in their package, and show it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state
 
 @dataclass(frozen=True)
 class Item:
-    """An exercise or a task, its kind (such as ``"build"``), and a first-time learner's minutes."""
+    """An exercise or task, with its chapter, kind (such as ``"build"``), and time in minutes."""
 
     name: str
     chapter: int
@@ -33,7 +33,7 @@ class Item:
 
 @dataclass(frozen=True, repr=False)
 class Progress:
-    """Show how much of each chapter is done."""
+    """The state of every exercise and task, chapter by chapter."""
 
     states: dict[Item, str]
 
@@ -42,7 +42,7 @@ class Progress:
         return self.listing(with_items=False)
 
     def listing(self, with_items: bool = True) -> str:
-        """Show a line for each chapter, with a line for each of its items below it."""
+        """Show a line for each chapter, followed by a line for each of its items."""
         lines = [_done_and_left(self.states), ""]
         for heading, states in self._chapters():
             lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
@@ -87,7 +87,7 @@ def note(report: Report) -> Report:
 
 
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the progress in a workbook, or in the current folder, even if it has no ``my_lib``."""
+    """Return the progress in a workbook (default: the current folder, even without ``my_lib``)."""
     library = Path(LIBRARY) if folder is None else find_library(Path(folder))
     entries = PROGRESS.read(library)
     states = {name: str(entry["state"]) for name, entry in entries.items()}
@@ -95,7 +95,7 @@ def progress(folder: Path | str | None = None) -> Progress:
 
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
-    """Return an exercise's state and mistake in its chapter; both are None if it was not tried."""
+    """Return an exercise's state and mistake in its chapter; both are None before any attempt."""
     return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
 
 
@@ -124,7 +124,7 @@ def _done_and_left(states: Mapping[Item, str]) -> str:
 
 
 def _sign(states: Collection[str]) -> str:
-    """Return the sign that sums up several states."""
+    """Return the sign that summarizes several states."""
     if {*states} == {CORRECT, UNTOUCHED}:
         return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}

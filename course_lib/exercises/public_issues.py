@@ -11,7 +11,7 @@ def with_links(text: str, link: str = "[{}]({})") -> str:
     """Turn every cited issue and pull request in a string into a link.
 
     Args:
-        text: A string; it cites issues as ``owner/repository #number``, with one or more numbers.
+        text: A string that cites issues as ``owner/repository #number``, with one or more numbers.
         link: A format string for a link, filled in with its text and then its address.
 
     Example:
@@ -22,7 +22,7 @@ def with_links(text: str, link: str = "[{}]({})") -> str:
 
 
 def _links(link: str, repository: str, kind: str, numbers: str) -> str:
-    """Return a link for each number; the first also names the repository."""
+    """Return a link for each number; the first link also names the repository."""
     folder = f"https://github.com/{repository}/{'pull' if kind else 'issues'}"
     found = re.sub(r"#(\d+)", lambda n: link.format(n[0], f"{folder}/{n[1]}"), numbers)
     return found.replace("#", f"{repository} {kind}#", 1)
@@ -44,7 +44,7 @@ def course_repository() -> str:
 
 
 def report_link(chapter: str, repository: str) -> str:
-    """Return a link for reporting a mistake in a chapter, to go at the end of a line.
+    """Return a link for reporting a mistake in a chapter, to be appended to a line.
 
     Args:
         chapter: The name of its file, which starts with its number.

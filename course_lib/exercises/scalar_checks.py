@@ -12,7 +12,7 @@ from course_lib.exercises.trial import Trial
 
 
 def number(answer: object) -> int | float:
-    """Return a number of any kind as an int or a float.
+    """Convert a number of any kind to an int or a float.
 
     Raises:
         TypeError: If ``answer`` is not a number.
@@ -40,7 +40,7 @@ def calls(
     """
 
     def measure(candidate: Callable[..., Any]) -> Outcome:
-        """Call the function in every case."""
+        """Call the function with the arguments of every case."""
         values, changed = {}, False
         for name, arguments in cases.items():
             copies = deepcopy(arguments)

@@ -1,6 +1,6 @@
 """Examine a learner's library in another process, with limits on time and memory.
 
-That process sends the results of the learner's definitions as data; we compare them in ours.
+The other process sends results of the learner's definitions as data, which we then compare.
 """
 
 import json
@@ -53,8 +53,8 @@ def examine_apart(
 ) -> dict[str, Report]:
     """Examine a learner's modules in another process, and start a new one after a crash.
 
-    We run a copy of the package, in which ``texts`` replaces the modules that it names. A module or
-    an exercise may take ``limit`` seconds, and all of them together may take ten times as long.
+    We run a copy of the package, in which ``texts`` replaces some of the modules. Each module and
+    each exercise may take ``limit`` seconds, and all of them together may take ten times as long.
     """
     reports: dict[str, Report] = {}
     todo: Todo = {}
@@ -114,7 +114,7 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
         if size > before:
             latest = time.monotonic() + limit
         time.sleep(0.02)
-    return f"it ended its process with code {process.returncode}"
+    return f"it exited with code {process.returncode}"
 
 
 def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
@@ -182,7 +182,7 @@ def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
 
 @contextmanager
 def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
-    """Copy a package's Python files, and those next to it, into a temporary folder."""
+    """Copy the Python files in a package and next to it into a temporary folder."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Path(folder).resolve()
         for source, target in ((package, place / LIBRARY), (package.parent, place)):
@@ -200,7 +200,7 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _flatten(place: Path) -> None:
-    """Move every folder to the top, because Python cannot delete one inside 1,000 others."""
+    """Move all folders to the top, because Python cannot delete one nested 1,000 levels deep."""
     todo = [place]
     while todo:
         folder = todo.pop()
@@ -210,7 +210,7 @@ def _flatten(place: Path) -> None:
 
 
 def main(place: str, todo: str) -> None:
-    """Import each module in the folder ``place``, and send a line for it and for each exercise."""
+    """Import each module in the folder ``place``; send a line for the module and each exercise."""
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _limit_resources()
@@ -222,7 +222,7 @@ def main(place: str, todo: str) -> None:
 
 
 def _limit_resources() -> None:
-    """On Linux, limit memory and the size of files, but keep existing limits that are lower."""
+    """On Linux, limit the memory and the file size, but keep existing limits that are lower."""
     if sys.platform != "linux":
         return
     import resource
@@ -267,7 +267,7 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
 
 
 def _error_line(error: BaseException, package: Path) -> str:
-    """Describe an error, with the file and line of the package in which it arose."""
+    """Describe an error, with the file and line of the package where it occurred."""
     trace = traceback.TracebackException.from_exception(error)  # even if str(error) raises
     places = [(frame.filename, frame.lineno) for frame in trace.stack]
     if isinstance(error, SyntaxError):

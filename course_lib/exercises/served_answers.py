@@ -1,4 +1,4 @@
-"""In every later cell, use an answer that passes the core instead of the course's definition."""
+"""Let later cells use an answer that passed the core instead of the course's definition."""
 
 import dataclasses
 import dis
@@ -36,7 +36,7 @@ def serve(
     missed: Collection[str] = (),
     order: Mapping[str, str] = NO_ORDER,
 ) -> Callable[..., Any]:
-    """Let an answer that passed the core take the place of the course's definition.
+    """Let an answer that passed the core replace the course's definition.
 
     If a call uses an option of a stage that the answer ``missed``, or if the answer raises an error
     or returns nan, the call runs the course's own definition and prints a line that says so. All
@@ -75,10 +75,10 @@ def lacks_attributes(answer: object, definition: object) -> bool:
 def _served(
     answer: Any, fitted: Any, definition: type[nn.Module], run: Callable[..., Any]
 ) -> type[nn.Module]:
-    """Make a subclass of the course's class in which the answer does the computing."""
+    """Make a subclass of the course's class in which the answer does the computation."""
 
     class Served(definition):  # type: ignore[misc, valid-type]
-        """Hold the course's parts, and an answer that shares their parameters."""
+        """A module with the course's parts, and an answer that shares their parameters."""
 
         served = answer
 
@@ -87,7 +87,7 @@ def _served(
             more, options = _as_the_course_means(answer, definition, args, kwargs)
 
             def build() -> Tie:
-                """Tie the answer without changing the random numbers that later cells draw."""
+                """Tie the answer without affecting the random numbers in later cells."""
                 with torch.random.fork_rng(devices=[]):
                     return tie(self, fitted(*more, **options))
 
@@ -103,7 +103,7 @@ def _served(
                 return getattr(self.tie.answer, name)
 
         def _apply(self, fn: Callable, recurse: bool = True) -> Any:
-            """Move and convert the answer's own buffers, too."""
+            """Move or convert the answer's own buffers as well."""
             super()._apply(fn, recurse)
             if self.tie and self.tie.renewed(self):
                 self.tie.answer._apply(fn, recurse)
@@ -145,7 +145,7 @@ def _delegating(
 
 
 def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
-    """Return a function that runs an answer or, printing why, the course's own definition."""
+    """Return a function that runs an answer, or prints why not and runs the course's definition."""
     stages = set(re.findall(r"\w+", " ".join(missed)))
     stages |= {"dropouts"} if "dropout" in stages else set()
     printed: set[str] = set()
@@ -166,7 +166,7 @@ def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
                 why = "nan"
         right = course()
         options = ", ".join(lacking or [option for option in asked if option != EXACT])
-        start = f"With {options}" if options else "Here"
+        start = f"With {options}," if options else "Here,"
         line = f"{start} the course's own {definition.__name__} runs. Yours: {why}"
         if line not in printed:
             printed.add(line)
@@ -207,7 +207,7 @@ def _as_the_course_means(
 
 
 def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> dict[str, str]:
-    """Map the options with which a call goes beyond the core to the stages that check them.
+    """Map the options of a call that go beyond the core to the stages that check them.
 
     A mask belongs to the core unless it hides every key from a query (a fully masked row).
     Numbers in float64 are compared to the last digit, so they need the course's ``eps``.
@@ -235,7 +235,7 @@ def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) 
 
 
 def _options_of(config: Any) -> dict[str, str]:
-    """Return a config's options that differ from their defaults, leaving out the sizes."""
+    """Map a config's non-default options, except for sizes, to the stages that check them."""
     asked = {}
     for field in dataclasses.fields(config):
         usual = 0.0 if field.name == "dropout" else field.default

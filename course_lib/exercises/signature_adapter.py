@@ -55,7 +55,7 @@ class MissingOption(TypeError):
 
 @cache
 def signature_of(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
-    """Return a signature without ``self``, or None if Python finds no signature."""
+    """Return a signature (a method's without ``self``), or None if Python cannot find it."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -77,7 +77,7 @@ def fit(
     option with its default value is left out if the answer does not accept it.
 
     Raises:
-        MissingOption: If the answer does not accept an option that has a different value.
+        MissingOption: If the answer does not accept an option that differs from its default.
     """
     mine, course = signature_of(answer, method), signature_of(definition, method)
     if mine is None or course is None:
@@ -104,7 +104,7 @@ def fit(
 def _fits_already(
     mine: inspect.Signature, names: list[str], args: tuple, kwargs: dict[str, Any]
 ) -> bool:
-    """Return whether an answer accepts a call as it is, with every argument under its own name."""
+    """Return whether an answer accepts a call unchanged, with the same names for its arguments."""
     kinds = {parameter.kind for parameter in mine.parameters.values()}
     if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
         return True
@@ -146,11 +146,11 @@ def _placed(
 
 
 def _readable(config: Any) -> Any:
-    """Return a configuration whose fields can also be read by synonym and like a dictionary."""
+    """Return a configuration whose fields can also be read by synonym or with dictionary syntax."""
     original: Any = type(config)
 
     class Readable(original):
-        """Look up unknown fields among the synonyms."""
+        """A configuration that also knows its fields by their synonyms."""
 
         def __getattr__(self, name: str) -> Any:
             """Look up a field by a synonym for its name."""
@@ -160,11 +160,11 @@ def _readable(config: Any) -> Any:
             raise AttributeError(f"the configuration has no field {name}", name=name)
 
         def __getitem__(self, name: str) -> Any:
-            """Return a field by name, like a dictionary."""
+            """Return a field by its name, as a dictionary does."""
             return getattr(self, name)
 
         def get(self, name: str, default: Any = None) -> Any:
-            """Return a field or the default, like a dictionary."""
+            """Return a field or the default, as a dictionary does."""
             return getattr(self, name, default)
 
         def __eq__(self, other: object) -> bool:
@@ -187,7 +187,7 @@ def adapt(
     """Make an answer callable like the course's definition, wherever the meaning is unambiguous.
 
     Each call passes only arguments that the answer accepts. A module's parameters can be found
-    under the course's names. We match them by name, shape and order; where names do not decide,
+    under the course's names. We match them by name, shape and order; if that is ambiguous,
     ``order`` gives the course's name for each of the answer's layers.
     """
     if not inspect.isclass(definition):
@@ -207,7 +207,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
     """Make a subclass of an answer that accepts the arguments of the course's class."""
 
     class Adapted(answer):
-        """Translate the arguments of the constructor and of ``forward``."""
+        """An answer whose constructor and ``forward`` accept the course's arguments."""
 
         orders: ClassVar[list[dict[str, str]]] = []
 

@@ -22,7 +22,7 @@ def small_config(pad_id: int, max_len: int) -> TransformerConfig:
 
 
 class RecordedModel(nn.Module):
-    """Record the mode of every call, and stop endless loops."""
+    """A model that records the mode of every call, and stops endless loops."""
 
     encode: Callable[[Tensor], Tensor]
     decode: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -35,11 +35,11 @@ class RecordedModel(nn.Module):
         self.with_gradients: list[bool] = []
 
     def record(self, part: str) -> None:
-        """Record one call of a part."""
+        """Record one call to a part."""
         self.modes[part].append(self.training)
         self.with_gradients.append(torch.is_grad_enabled())
         if len(self.with_gradients) > PATIENCE:
-            raise RuntimeError(f"the model was called {PATIENCE} times: does this loop end?")
+            raise RuntimeError(f"the model was called {PATIENCE} times: does this loop ever end?")
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Turn source ``(B, S)`` and target ``(B, T)`` into logits ``(B, T, V)``."""
@@ -47,10 +47,7 @@ class RecordedModel(nn.Module):
 
 
 class SmallModel(RecordedModel):
-    """Predict each token from a sum over the source and a sum over the target read so far.
-
-    This model is causal and fast.
-    """
+    """A fast, causal model that predicts tokens from sums over the source and the target so far."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -76,7 +73,7 @@ class SmallModel(RecordedModel):
 
 
 class SmallScript(RecordedModel):
-    """Generate the line that a script assigns to the first token of the source.
+    """A model that generates the scripted line for the first token of the source.
 
     A target that does not begin with *bos_id* gets a different line. Padding has the highest logit.
     """

@@ -12,7 +12,7 @@ MINE = "my_"
 
 
 def defined(source: str) -> dict[str, Definition]:
-    """Find the functions and classes that a cell defines, by name."""
+    """Map names to the functions and classes that a cell defines."""
     return {node.name: node for node in ast.parse(source).body if isinstance(node, Definition)}
 
 
@@ -162,7 +162,7 @@ def _docstring(node: Definition) -> ast.stmt | None:
 
 
 def _end(node: ast.stmt) -> int:
-    """Return the number of a statement's last line, counted from 1; the parser always knows it."""
+    """Return the number of a statement's last line, counted from 1; the parser always sets it."""
     return node.end_lineno or node.lineno
 
 

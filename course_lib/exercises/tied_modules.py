@@ -14,10 +14,10 @@ PLAIN = {"Module", "object", "Dropout", "ReLU", "Identity"}
 
 @dataclass
 class Slot:
-    """Describe where an answer stores a part of the course's module.
+    """The place where an answer stores a part of the course's module.
 
-    In the answer, the part is called ``name`` in the dictionary ``kind`` of the module ``owner``.
-    In the course's module, it is at ``path``, in a dictionary ``source``.
+    In the answer, the part has the key ``name`` in the dictionary ``kind`` of the module ``owner``.
+    In the course's module, the part is at ``path``, in the dictionary ``source``.
     """
 
     owner: nn.Module
@@ -27,7 +27,7 @@ class Slot:
     path: str
 
     def filled(self, modules: Mapping[str, nn.Module]) -> bool:
-        """Put the course's current part into the answer; return whether there is one."""
+        """Put the course's current part into the answer; return whether the course has one."""
         above, _, name = self.path.rpartition(".")
         parts = getattr(modules.get(above), self.source, {})
         if name not in parts:
@@ -40,9 +40,9 @@ class Slot:
 
 @dataclass
 class Tie:
-    """Hold an answer whose parameters are those of the course's module.
+    """An answer that uses the parameters of the course's module.
 
-    The modules in ``own`` belong only to the answer, and those in ``rest`` only to the course's.
+    The modules in ``own`` are only in the answer; those in ``rest`` are only in the course's.
     """
 
     answer: nn.Module
@@ -98,7 +98,7 @@ def tie(course: nn.Module, answer: nn.Module) -> Tie:
 
 
 def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
-    """Find the course's buffers, such as a table of positions, in an answer, in any shape."""
+    """Find an answer's copies of the course's buffers, such as a position table, in any shape."""
     for name, table in course.named_buffers():
         for module in own:
             for kind in (BUFFERS, "__dict__"):
@@ -108,7 +108,7 @@ def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
 
 
 def _same_numbers(mine: Tensor, table: Tensor) -> bool:
-    """Return whether two tables contain the same numbers; on the meta device, there are none."""
+    """Return whether two tables contain the same numbers; meta tensors do not contain any."""
     if mine.numel() != table.numel() or mine.is_meta or table.is_meta:
         return False
     return torch.allclose(mine.detach().flatten().to(table), table.flatten(), atol=1e-4)
@@ -141,7 +141,7 @@ def _place(course: nn.Module, part: nn.Module, path: str, names: dict[str, str])
 
 
 def _share(course: nn.Module, part: nn.Module, answer: nn.Module, path: str, place: str) -> None:
-    """Share one layer: the course's if its class is torch's own, and otherwise the answer's."""
+    """Share one layer: the course's layer if its class comes from torch, or else the answer's."""
     target = course.get_submodule(place)
     owner, name = _owner(course, place)
     if type(part) is type(target) and not list(part.children()):

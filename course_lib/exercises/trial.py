@@ -18,13 +18,13 @@ Filled = TypeVar("Filled", bound=nn.Module)
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Try a candidate once.
+    """One test of a candidate.
 
     Args:
         label: What is special about the trial; completes "With …".
-        measure: Tries a candidate; ``try_out`` catches what it raises.
-        kind: How a wrong value is reported, one of ``KINDS``.
-        says: What a wrong value means here, in a sentence.
+        measure: Runs the trial on a candidate; ``try_out`` catches any exception.
+        kind: How a wrong value is reported, as one of ``KINDS``.
+        says: A sentence that explains what a wrong value means here.
     """
 
     label: str
@@ -58,7 +58,7 @@ def try_out(trial: Trial, candidate: object) -> Outcome:
 
 
 def normal(name: str, *shape: int) -> Tensor:
-    """Draw standard normal numbers that depend only on the name."""
+    """Sample standard normal numbers with a seed that depends only on the name."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     return torch.randn(shape, generator=generator)
 
@@ -105,7 +105,7 @@ def module_trial(
 
 
 def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
-    """Compare the shapes of a module's parameters and which are shared, whatever their names."""
+    """Compare the shapes of a module's parameters and which are shared, but not their names."""
 
     def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         module = candidate(**build)
@@ -118,7 +118,7 @@ def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
 
 def names_trial(build: Mapping[str, Any]) -> Trial:
     """Compare the names of all parameters with the course's; this is an extra for every module."""
-    says = "The mathematics is right. With the course's names, it can also load saved weights."
+    says = "The math is right. With the course's names, your module could also load saved weights."
 
     @as_trial("the names of its parameters", says, "parameters")
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, str]:
@@ -138,7 +138,7 @@ def as_trial(
 
 
 def answer_to(call: Callable[[], Any]) -> str:
-    """Describe the exception that a call raises; NotImplementedError is raised again."""
+    """Describe the exception that a call raises; NotImplementedError is re-raised."""
     try:
         call()
     except NotImplementedError:
@@ -203,7 +203,7 @@ def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str,
 
 
 def filled(module: Filled) -> Filled:
-    """Fill every parameter with numbers that depend on its name; gains are near 1 and -1."""
+    """Fill every parameter with numbers that depend on its name; gains are near 1 or -1."""
     with torch.no_grad():
         for name, parameter in by_name(module).items():
             gain = name.endswith("weight") and parameter.dim() == 1

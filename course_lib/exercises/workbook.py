@@ -34,14 +34,14 @@ def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) 
 
 
 def restore_workbook(folder: Path) -> tuple[list[str], bool]:
-    """Write the files of a workbook that are missing, and change no other file.
+    """Write a workbook's missing files, and leave its other files unchanged.
 
     Returns:
-        The names of the files that were written, which are all of them for a new folder; and
-        whether the rest of the workbook comes from this edition of the course.
+        The names of the files that were written (in a new folder, all of them), and whether the
+        rest of the workbook comes from this edition of the course.
 
     Raises:
-        ValueError: If the folder is the course's own, or holds files but is not a workbook.
+        ValueError: If the folder is the course's own, or contains files but is not a workbook.
     """
     _check_folder(folder)
     page = folder / "README.md"
@@ -50,7 +50,7 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
     if _holds_files(folder) and not is_workbook:
         inside = as_typed("learn", str(folder / "workbook"))
         raise ValueError(
-            f"{folder} has files but no workbook; choose another folder, such as `{inside}`"
+            f"{folder} contains files but no workbook; choose another folder, as in `{inside}`"
         )
     texts = [readme, *(path.read_bytes() for path in folder.glob("0[01]_*.ipynb"))]
     files = workbook_files(solutions=not any(HELP[False].encode() in text for text in texts))
@@ -61,7 +61,7 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
 
 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
-    """Write files, and first move existing ones with different content to a new folder ``kept-N``.
+    """Write files, after moving existing ones with different content to a new folder ``kept-N``.
 
     Returns the new paths of the files that were moved. No file is lost if the process is killed.
     Raises ValueError if the folder is not empty and ``force`` is False.
@@ -86,9 +86,9 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def copy_chapters(folder: Path) -> Path:
-    """Copy the completed chapters that are not there yet; return the first chapter.
+    """Copy the completed chapters that a folder lacks; return the path of the first chapter.
 
-    In a clone of the course, the course's own folder already holds them.
+    A clone of the course already contains them.
 
     Raises:
         ValueError: If the folder contains other files, but none of the chapters.
@@ -118,7 +118,7 @@ def _holds_files(folder: Path) -> bool:
 
 
 def workbook_files(solutions: bool) -> dict[str, bytes]:
-    """Return the content of every file in a workbook by its path in the folder."""
+    """Map the path of each file in a workbook to its content."""
     worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
     modules = [*(c.module for c in worked if c.module and c.exported), *TASKS]
     texts = {

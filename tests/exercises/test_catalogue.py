@@ -48,7 +48,7 @@ def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
     assert set(task.must) <= set(known)
     content = judge_test(task, lambda candidate: None)
     assert not content.passed and content.mistake == "too_content"
-    assert content.detail == "finds 0 of the 0 mistakes that its arguments can show"
+    assert content.detail == "finds 0 of the 0 mistakes that its inputs can reveal"
     assert "must raise" in content.hint
 
     def strict(candidate):
@@ -56,10 +56,10 @@ def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
 
     alarm = judge_test(task, strict)
     assert not alarm.passed and alarm.mistake == "false_alarm" and "never right" in alarm.detail
-    assert "fails on a right answer" in alarm.hint
+    assert "fails on a correct answer" in alarm.hint
     for wrong in (lambda candidate: no_such_name, lambda candidate: sys.exit(3)):  # noqa: F821
         broken = judge_test(task, wrong)
-        assert broken.mistake == "false_alarm" and "an error of its own" in broken.hint
+        assert broken.mistake == "false_alarm" and "itself raises an error" in broken.hint
     for candidate in (not_written, ..., None):
         assert judge_test(task, candidate).state == "not attempted"
 

@@ -73,7 +73,7 @@ def test_a_case_without_an_answer_states_the_next_step():
 def test_a_wrong_cause_gets_an_answer_without_code(cause):
     report = diagnose("loss_near_zero", ["causality"], cause, ("a", "b"))
     assert not report.passed and "def hidden" not in report.detail
-    assert "parameters registered" in report.hint or "is not among the causes" in report.hint
+    assert "parameters registered" in report.hint or "is not one of the causes" in report.hint
 
 
 def test_a_probe_that_was_not_chosen_reveals_nothing():

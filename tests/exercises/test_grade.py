@@ -208,7 +208,7 @@ def test_missing_definitions_and_the_courses_own_do_not_count_as_attempts(said):
         ("zoe/work", "split_heads", "Odd: <exception str() failed>"),
         ("eve", "scaled_dot_product_attention", "it sent something unreadable"),
         ("eve", "MultiHeadAttention", "it did not finish within 8 s"),
-        ("eve", "sinusoidal_encoding", "it ended its process with code 3"),
+        ("eve", "sinusoidal_encoding", "it exited with code 3"),
         ("eve", "AddNorm", "MemoryError"),
     ],
 )
@@ -389,8 +389,8 @@ def quick(tmp_path, monkeypatch):
 def test_the_command_writes_the_table_and_prints_a_line_for_each_learner(quick, tmp_path, capsys):
     assert cli.main(["grade", "ada"]) == 0
     out, err = capsys.readouterr()
-    assert out.endswith(f"here:\nada: {len(exercises())} correct\n") and err == ""
-    assert "container" in out and "grades.csv holds" in out
+    assert out.endswith(f"these learners:\nada: {len(exercises())} correct\n") and err == ""
+    assert "container" in out and "grades.csv contains" in out
     assert {row["state"] for row in rows_of(tmp_path).values()} == {"correct"}
     assert quick == [(tmp_path / "ada" / "my_lib", 60)]
     assert cli.main(["grade", "ada", "--out", "tables/new", "--limit", "7"]) == 0
@@ -402,7 +402,8 @@ def test_an_existing_table_is_not_replaced_without_force(quick, tmp_path, capsys
     table.write_text("with my remarks")
     assert cli.main(["grade", "ada"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("course grade: grades.csv exists; ") and "--force" in err
+    assert out == "" and "--force" in err
+    assert err.startswith("course grade: grades.csv already exists; ")
     assert table.read_text() == "with my remarks" and not quick
     assert cli.main(["grade", "ada", "--force"]) == 0
     assert table.read_text() != "with my remarks"

@@ -55,12 +55,12 @@ def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
             "value, weights = value.float(), scores.float()",
             "float64",
         ),
-        ("EncoderLayer", "(y, y, y, mask)[0]", "(y, y, y, mask)", "A pair arrived where one"),
+        ("EncoderLayer", "(y, y, y, mask)[0]", "(y, y, y, mask)", "A pair was passed where one"),
         (
             "EncoderLayer",
             "lambda y: self.self_attn(y, y, y, mask)[0]",
             "self.self_attn(x, x, x, mask)[0]",
-            "A function is needed there",
+            "A function is needed here",
         ),
         ("EncoderLayer", "super().__init__()", "pass", "Call super().__init__() first"),
     ],
@@ -159,7 +159,7 @@ def test_a_tensor_instead_of_a_pair_is_compared_as_the_output_and_both_mistakes_
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "1.0")))
     assert report.mistake == "scale_missing" and "caller expects a pair" in report.hint
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "d_k ** 0.4")))
-    assert report.mistake is None and "numbers of output are wrong" in report.hint
+    assert report.mistake is None and "numbers in output are wrong" in report.hint
     assert "second problem" in report.hint and "caller expects a pair" in report.hint
     one, other = (m for m in known_mistakes("MultiHeadAttention") if m.name in LONE_AND_SCALED)
     both = replace(other, edits=one.edits + other.edits).implementation

@@ -112,7 +112,7 @@ def test_learn_restores_missing_files_and_does_not_change_other_files(opened, ca
     for path in missing:
         path.unlink()
     out = run(capsys, "learn", BOOK, "--copy-only")
-    assert "restored what was missing: my_lib/masks.py, 00_start_here.ipynb.\n" in out
+    assert "restored the missing files: my_lib/masks.py, 00_start_here.ipynb.\n" in out
     assert "edition" not in out and mine.read_text() == "mine"
     assert {path: path.read_bytes() for path in whole} == whole | {mine: b"mine"}
 

@@ -63,11 +63,11 @@ def test_a_served_answer_runs_or_reports_that_the_courses_definition_runs(capsys
     assert mine.attn.shape == (2, 2, 3, 3) and capsys.readouterr().out == "", "the answer ran"
     again, weights = mine(X, X, X, need_weights=True)
     assert_close((again, weights), course(X, X, X, need_weights=True))
-    assert "With need_weights the course's own MultiHeadAttention runs" in capsys.readouterr().out
+    assert "With need_weights, the course's own MultiHeadAttention runs" in capsys.readouterr().out
     output.sum().backward()
     assert mine.w_q.weight.grad is mine.linears[0].weight.grad is not None
     assert served(8, 3, d_k=2, d_v=2).w_q.out_features == 6
-    assert "With d_k, d_v the course's own MultiHeadAttention" in capsys.readouterr().out
+    assert "With d_k, d_v, the course's own MultiHeadAttention" in capsys.readouterr().out
     assert examine("MultiHeadAttention", served.served).passed
 
 
@@ -131,7 +131,7 @@ def test_a_served_function_applies_dropout_if_the_answer_cannot(capsys):
 def test_a_device_is_an_option_only_if_it_is_not_the_usual_one(capsys):
     mine = serve(subsequent_mask, causal_mask)
     assert mine(3, torch.device("cpu")).equal(causal_mask(3)) and capsys.readouterr().out == ""
-    assert mine(3, "meta").is_meta and "With device the course's own" in capsys.readouterr().out
+    assert mine(3, "meta").is_meta and "With device, the course's own" in capsys.readouterr().out
 
 
 class Ignores(MultiHeadedAttention):
@@ -151,7 +151,7 @@ def test_an_option_that_an_answer_ignores_runs_the_courses_definition(capsys):
     served = serve(Ignores, MultiHeadAttention, ["d_k, d_v"])
     assert served(8, 2).tie and capsys.readouterr().out == ""
     assert served(8, 2, d_k=3).w_q.out_features == 6
-    assert "With d_k the course's own" in capsys.readouterr().out
+    assert "With d_k, the course's own" in capsys.readouterr().out
     block = serve(nanogpt.Block, EncoderLayer, examine("EncoderLayer", nanogpt.Block).missed)
     layer = block(8, 2, 16, activation_dropout=1.0)  # its config has a field that it ignores
     x = layer.add_norm1(X, lambda y: layer.self_attn(y, y, y)[0])
@@ -163,11 +163,11 @@ def test_an_option_that_an_answer_ignores_runs_the_courses_definition(capsys):
 def test_if_an_answer_fails_beyond_its_core_the_courses_definition_runs(capsys):
     mine = serve(Ignores, MultiHeadAttention)(8, 2)
     assert_close(mine(X[0], X[0], X[0])[0], mine(X, X, X)[0][0])
-    assert "Here the course's own MultiHeadAttention runs. Yours: not" in capsys.readouterr().out
+    assert "Here, the course's own MultiHeadAttention runs. Yours: not" in capsys.readouterr().out
     blocked = torch.zeros(3, 3, dtype=torch.bool)
     attend = serve(attention, scaled_dot_product_attention, ["fully masked row"])
     assert not attend(X, X, X, blocked)[0].any()
-    assert "With a fully masked row the course's own scaled" in capsys.readouterr().out
+    assert "With a fully masked row, the course's own scaled" in capsys.readouterr().out
     root = serve(lambda x: x.sqrt(), torch.abs)
     assert root(-X.abs()).equal(X.abs()) and "Yours: nan" in capsys.readouterr().out
 

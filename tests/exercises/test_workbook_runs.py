@@ -126,7 +126,7 @@ def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(fil
         assert shown[-1].endswith("my_lib.transformer\n") and list((solved / "trained").iterdir())
     if module == "decoding":
         assert "my_lib.transformer" in shown[-1] and "dreihundertfünfundvierzig" in shown[-1]
-        (parts,) = [text for text in shown if text.startswith("parts of yours")]
+        (parts,) = [text for text in shown if text.startswith("your parts in")]
         assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # not yet written
 
 
