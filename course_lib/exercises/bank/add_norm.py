@@ -80,7 +80,7 @@ def around(label: str, build: dict, *shape: int) -> Trial:
 
 
 def reads(build: dict, says: str) -> Trial:
-    """Compare the inputs to the sub-layer."""
+    """Compare the inputs that the sub-layer receives."""
 
     @as_trial("the input of the sub-layer", says)
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
@@ -281,7 +281,8 @@ MISTAKES = (
         seen="hkproj/pytorch-transformer pull request #31, callummcdougall/ARENA_3.0 #228",
     ),
     norm(
-        "eps_missing: eps is not used, but equal numbers have variance 0, and 0 / 0 is nan",
+        "eps_missing: eps is missing, so a vector of equal numbers, whose variance is 0, becomes "
+        "nan",
         (ROOT, "variance.sqrt()"),
         seen="torchcvnn/torchcvnn #32, deeplearning4j/deeplearning4j #8241",
     ),
@@ -290,7 +291,7 @@ MISTAKES = (
         (ROOT, "(variance + self.eps)"),
     ),
     *(
-        norm(f"over_{name}: mean and variance are computed {where}", *over(axes), seen=seen)
+        norm(f"over_{name}: the mean and the variance are computed {where}", *over(axes), seen=seen)
         for name, where, axes, seen in OVER
     ),
     norm(
@@ -304,30 +305,31 @@ MISTAKES = (
     ),
     *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
     norm(
-        "scalar_gain_and_shift: gain and shift are each one number for all features",
+        "scalar_gain_and_shift: the gain and the shift are each a single number, shared by all "
+        "features",
         (GAIN, "nn.Parameter(torch.ones(1))"),
         (SHIFT, "nn.Parameter(torch.zeros(1))"),
         (CHECK, ""),
         seen="AChiranth/SmallFormer, IoTDataAtelier/mtsa",
     ),
     norm(
-        "no_gain_and_shift: gain and shift are missing, so training cannot change the scale of "
-        "the output",
+        "no_gain_and_shift: the gain and the shift are missing, so training cannot change the "
+        "scale of the output",
         (START, ""),
         (CHECK, ""),
         ("self.weight * centred", "centred"),
         (" + self.bias", ""),
     ),
     norm(
-        "not_registered: gain and shift are plain tensors, so the optimizer and saved files do "
-        "not include them",
+        "not_registered: the gain and the shift are plain tensors, so the optimizer and saved "
+        "files do not include them",
         (GAIN, "torch.ones(d_model)"),
         (SHIFT, "torch.zeros(d_model)"),
         pattern=r"=\s*torch\.(ones|zeros)\(",
     ),
     norm(
-        "variance_squared: the centered vector is divided by the square of variance plus eps "
-        "instead of its square root",
+        "variance_squared: the centered vector is divided by the square of variance + eps instead "
+        "of its square root",
         (ROOT, "(variance + self.eps) ** 2"),
     ),
     norm(
@@ -371,13 +373,13 @@ MISTAKES = (
         seen="agentdr1/LA_MIL #3",
     ),
     add_norm(
-        "always_post_norm: norm_first is ignored, and the norm always comes last",
+        "always_post_norm: norm_first is ignored, so the norm always comes last",
         (READ, "x"),
         (LAST, "return self.norm(total)"),
         seen="k2-fsa/snowfall pull request #184",
     ),
     add_norm(
-        "always_pre_norm: norm_first is ignored, and the norm always comes first, even for the "
+        "always_pre_norm: norm_first is ignored, so the norm always comes first, even for the "
         "paper's post-norm",
         (READ, "self.norm(x)"),
         (LAST, "return total"),
@@ -389,8 +391,8 @@ MISTAKES = (
         seen="k2-fsa/snowfall pull request #184",
     ),
     add_norm(
-        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
-        "training=self.training",
+        "dropout_always_on: F.dropout lacks training=self.training, so it is also active in eval "
+        "mode",
         ("self.dropout(answer)", "nn.functional.dropout(answer, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),
@@ -407,13 +409,13 @@ MISTAKES = (
         seen="hyunwoongko/transformer #8, FGiuliari/Trajectory-Transformer #22",
     ),
     add_norm(
-        "dropout_missing: the argument dropout is not used",
+        "dropout_missing: the module never applies dropout",
         (SUM, "total = x + answer"),
         seen="neulab/xnmt pull request #544, lucidrains/x-transformers #318",
     ),
     add_norm(
-        "batch_norm: the norm is an nn.BatchNorm1d, which mixes the tokens of a batch and saves "
-        "their averages",
+        "batch_norm: the norm is an nn.BatchNorm1d, which mixes the tokens of a batch and stores "
+        "running averages",
         (NORM, "self.norm = nn.BatchNorm1d(d_model)"),
         ("self.norm(x)", "self.norm(x.transpose(1, 2)).transpose(1, 2)"),
         ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),

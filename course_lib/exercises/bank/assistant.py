@@ -21,7 +21,7 @@ TURNS = torch.tensor(  # an answer may contain id 0, which is not always padding
 )
 CUT_OFF = torch.tensor([[7, 3, 4, 8, 2, 1, 5], [7, 6, 2, 8, 4, 9, 0]])  # no room for [end]
 COUNTED = (
-    "Column t is about token t + 1. It is True if that token belongs to an answer, from the token "
+    "Column t refers to token t + 1. It is True if that token belongs to an answer, from the token "
     "after [assistant] up to [end]."
 )
 PAIRS = {name: normal(name, 5) - 6 for name in ("chosen", "rejected")}
@@ -43,7 +43,7 @@ GRPO = (
 
 
 def masks(label: str, ids: Tensor) -> Trial:
-    """Compare the masks for some chats."""
+    """Compare the masks of some chats."""
     return function_trial(label, {"ids": ids, "tokens": TOKENS}, ("mask",), says=COUNTED)
 
 
@@ -99,7 +99,7 @@ EXERCISES = (
             "An answer is open if there are more [assistant] than [end] tokens so far.",
             "`(ids == tokens.assistant).cumsum(dim=1)` counts the [assistant] tokens up to each "
             "position. Compare it with the same count of [end].",
-            "Column t of the mask is about token t + 1. Nothing follows the last token, so leave "
+            "Column t of the mask refers to token t + 1. Nothing follows the last token, so leave "
             "out the last column.",
         ),
         extras={"cut-off answer": (masks("an answer without [end]", CUT_OFF),)},
@@ -141,11 +141,11 @@ EXERCISES = (
         "assistant",
         25,
         core={
-            "first update": (reinforced("the model that drew the answers", 0.0),),
+            "first update": (reinforced("the model that sampled the answers", 0.0),),
             "clipping": (reinforced("a model after large updates", 0.5),),
         },
         hints=(
-            "The ratio compares the model with the one that drew the answers. Both arrive as "
+            "The ratio compares the model with the one that sampled the answers. Both arrive as "
             "log-probabilities, so subtract them and take the exponential.",
             "`torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)`, where "
             "`advantages[:, None]` gives every token of an answer the same advantage.",
@@ -181,7 +181,7 @@ MISTAKES = (
         ("ids == tokens.assistant", "ids == tokens.user"),
     ),
     mask_mistake(
-        "everything_counted: every token is counted, questions and padding included",
+        "everything_counted: every token is counted, including questions and padding",
         (OPEN, "torch.ones_like(ids[:, 1:], dtype=torch.bool)"),
     ),
     mask_mistake(
@@ -190,7 +190,8 @@ MISTAKES = (
         ("[:, :-1]", "[:, 1:]"),
     ),
     mask_mistake(
-        "not_shifted: the mask has L columns, but it needs L - 1: nothing predicts the first token",
+        "not_shifted: the mask has L columns, but it needs L - 1, because nothing predicts the "
+        "first token",
         (OPEN, "opened > closed"),
     ),
     mask_mistake(
@@ -245,7 +246,7 @@ MISTAKES = (
         (".mean()", ".sum()"),
     ),
     dpo_mistake(
-        "not_averaged: there is one loss for each pair, but one number is needed: take the mean",
+        "not_averaged: the function returns a loss for each pair instead of their mean",
         (".mean()", ""),
     ),
     *ignored(
@@ -321,7 +322,8 @@ MISTAKES = (
         (CLAMPED, "(ratio * advantages).clamp(1 - clip, 1 + clip)"),
     ),
     policy_mistake(
-        "not_negated: the objective is returned, but the optimizer makes it smaller; negate it",
+        "not_negated: the objective is not negated, so the optimizer minimizes it instead of "
+        "maximizing it",
         ("return -(", "return ("),
     ),
     policy_mistake(
@@ -339,8 +341,8 @@ MISTAKES = (
         ("log_ratio.exp() - log_ratio - 1", "-log_ratio"),
     ),
     policy_mistake(
-        "kl_to_the_old_model: the KL term compares with the model that drew the answers instead of "
-        "the reference",
+        "kl_to_the_old_model: the KL term compares with the model that sampled the answers instead "
+        "of the reference",
         ("ref_log_probs - log_probs", "old_log_probs - log_probs"),
     ),
     policy_mistake(
@@ -348,7 +350,7 @@ MISTAKES = (
         (" * mask", ""),
     ),
     policy_mistake(
-        "mean_over_all_positions: each row's sum is divided by the number of all positions, so "
+        "mean_over_all_positions: each row's sum is divided by the number of positions, so "
         "short answers count less",
         (PER_ANSWER, "objective.mean()"),
     ),
@@ -358,7 +360,7 @@ MISTAKES = (
         (PER_ANSWER, "(objective.sum() / mask.sum())"),
     ),
     policy_mistake(
-        "sum_over_tokens: the tokens of an answer are added up instead of averaged",
+        "sum_over_tokens: the terms of an answer's tokens are added up instead of averaged",
         (PER_ANSWER, "objective.sum(dim=1).mean()"),
     ),
     *ignored(

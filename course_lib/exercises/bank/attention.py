@@ -94,7 +94,7 @@ def dropped(candidate: Callable) -> dict[str, Any]:
     output, weights = candidate(*tensors, dropout_p=0.2)
     output, again = output.split(S, dim=-1)
     return {
-        "a dropped weight is dropped for the whole value": torch.equal(output, again),
+        "dropped weights drop the whole value": torch.equal(output, again),
         "a weight": survivors(output / whole, "sentences", "heads", "queries", "keys"),
         "weights are those before dropout": torch.allclose(weights, whole),
     }
@@ -226,7 +226,7 @@ MISTAKES = (
         seen="FudanNLP/fastNLP #254",
     ),
     attention(
-        "softmax_missing: the values are weighted by the scores themselves, without a softmax",
+        "softmax_missing: the values are weighted by the raw scores, without a softmax",
         ("scores.softmax(dim=-1)", "scores.clone()"),
     ),
     attention(
@@ -252,8 +252,8 @@ MISTAKES = (
         seen="huggingface/pytorch-image-models #2236",
     ),
     attention(
-        "mask_filled_with_zero: blocked scores become 0, but exp(0) is 1, so a blocked key still "
-        "gets weight; use -inf",
+        "mask_filled_with_zero: blocked scores become 0, but exp(0) is 1, so blocked keys still "
+        "get weight; use -inf",
         (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
         (ZEROED, ""),
         seen="allenai/allennlp #105; georg-wolflein/good-features #1; THUwangcy/ReChorus #8",
@@ -266,7 +266,8 @@ MISTAKES = (
         seen="EleutherAI/gpt-neox #966",
     ),
     attention(
-        "blocked_row_nan: all scores of a row are -inf, and the softmax of such a row is nan",
+        "blocked_row_nan: if every key of a row is blocked, all its scores are -inf, and their "
+        "softmax is nan",
         (ZEROED, ""),
         seen="pytorch/pytorch #41508, #25110",
     ),
@@ -285,8 +286,8 @@ MISTAKES = (
     ),
     *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
     attention(
-        "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
-        "hidden",
+        "mask_added: the boolean mask is added to the scores, so True adds 1 to a score, and "
+        "nothing is hidden",
         (MASKED, "scores = scores + mask"),
         (ZEROED, ""),
     ),

@@ -32,7 +32,7 @@ RULE = (
 
 
 def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> dict[str, Any]:
-    """List the pairs' lengths in each batch, because pairs of equal lengths may be in any order."""
+    """Return the lengths in each batch, because pairs of equal lengths may be in any order."""
     parts = answer if isinstance(answer, list | tuple) else [answer]
     if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):
         raise TypeError(f"return lists of indices instead of {describe(answer)}")
@@ -53,8 +53,8 @@ EXERCISES = (
         hints=(
             "`sorted(range(len(lengths)), key=…)` sorts indices instead of lengths. Which key "
             "compares the longer sides first, and then the shorter ones?",
-            "Keep the batch that you are filling, with its longest source and target. How long "
-            "would both be with the next pair, and how many positions would the batch have?",
+            "Keep the batch that you are filling, with its longest source and target. If you add "
+            "the next pair, how long will they be, and how many positions would the batch have?",
             "If `(len(batch) + 1) * (S + T)` is more than `tokens`, store the batch and start a "
             "new one that contains this pair only. Store the last batch, too.",
         ),

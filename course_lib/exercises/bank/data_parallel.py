@@ -28,7 +28,7 @@ EXERCISES = (
         },
         hints=(
             "For the mean over all tokens, multiply each process's mean by its number of tokens, "
-            "add the results, and divide by the number of all tokens. The average over the "
+            "add the results, and divide by the total number of tokens. The average over the "
             "processes divides by `world_size` instead.",
             "A process with n tokens has the weight n / all_tokens in the mean over tokens, and "
             "1 / world_size in the mean over processes. The factor is the first weight "
@@ -51,14 +51,14 @@ SCALE = "world_size * num_tokens / all_tokens"
 
 MISTAKES = (
     scale(
-        "always_one: all processes have the same weight, so a token counts more in a process with "
-        "few tokens",
+        "always_one: all processes have the same weight, so a token in a process with few tokens "
+        "counts more",
         (SCALE, "1.0"),
         seen="huggingface/transformers #34242, PrimeIntellect-ai/prime-rl #2562, #1957",
     ),
     scale(
         "world_size_forgotten: `world_size` is missing from the factor, although the average over "
-        "processes divides by it",
+        "the processes divides by it",
         (SCALE, "num_tokens / all_tokens"),
         seen="verl-project/verl-SpeCo #29, Snowflake-AI-Research/Arctic-Platform #119",
     ),
@@ -69,7 +69,7 @@ MISTAKES = (
     ),
     scale(
         "world_size_alone: every factor is `world_size`, which is correct only for losses that are "
-        "divided by the number of all tokens",
+        "divided by the total number of tokens",
         (SCALE, "float(world_size)"),
         seen="NVIDIA-NeMo/Automodel #3830, neuralmagic/sparseml #135",
     ),

@@ -143,7 +143,7 @@ MISTAKES = (
         (CROSS_ATTN, "self.cross_attn = self.self_attn"),
     ),
     layer(
-        "self_attn_used_twice: self_attn is called in both places, and cross_attn is built but "
+        "self_attn_used_twice: self_attn is called in both places, and cross_attn is created but "
         "never used",
         ("self.cross_attn(y", "self.self_attn(y"),
         seen="maxjcohen/transformer #23",

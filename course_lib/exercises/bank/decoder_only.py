@@ -45,7 +45,7 @@ PARTS = (
 
 
 def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -> list[Tensor]:
-    """Draw windows from a text, and return the position of each token (-1000 if it has none)."""
+    """Sample windows from a text; return the position of each token (-1000 if it has none)."""
     answer = candidate(TEXT[:size].clone(), batch, length, *more)
     pair = list(answer) if isinstance(answer, tuple | list) else [answer]
     if len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
@@ -64,19 +64,25 @@ def steps(candidate: Callable) -> dict[str, str]:
     return {f"steps from {name}": str(n) if len(n) < 4 else "many" for name, n in found.items()}
 
 
-@as_trial("a text of 9 tokens", "Each row draws its own start from 0 … len(ids) - length - 1.")
+@as_trial(
+    "a text of 9 tokens", "Draw a separate start for each row from 0 … len(ids) - length - 1."
+)
 def starts(candidate: Callable) -> dict[str, str]:
     first = drawn(candidate, 9, 2000, 4)[0][:, 0].clamp(0, 9).tolist()
     found = {f"windows that start at {n}": f"{first.count(n) / 2000:.1f}" for n in range(10)}
     return found | {"different pairs of neighbors": str(len({*zip(first, first[1:])}))}  # noqa: B905
 
 
-@as_trial("a text of one window", "A window needs length + 1 tokens, here all of them.", "equality")
+@as_trial(
+    "a text of one window",
+    "A window needs length + 1 tokens, which is the whole text here.",
+    "equality",
+)
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
     return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
 
 
-@as_trial("generators", "All random numbers come from `generator`, which is not seeded again.")
+@as_trial("generators", "Draw all random numbers from `generator`, and do not seed it again.")
 def generators(candidate: Callable) -> dict[str, bool]:
     one = torch.Generator().manual_seed(1)
     first, later = (drawn(candidate, 40, 30, 8, one)[0] for _ in range(2))
@@ -251,8 +257,8 @@ MISTAKES = (
         (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
     ),
     model(
-        "future_seen: the stack gets no causal mask, so a token attends to the token that it must "
-        "predict",
+        "future_seen: the stack gets no causal mask, so a token attends to the token that it has "
+        "to predict",
         (STACK, f"self.stack({PLACED})"),
         seen="keras-team/keras #23038; huggingface/transformers #48745",
     ),
@@ -284,7 +290,7 @@ MISTAKES = (
     ),
     model("scale_missing: the vectors are not multiplied by √d_model", (f" * {ROOT}", "")),
     model(
-        "output_not_tied: the output is not tied to the embedding (a copy of its values is a "
+        "output_not_tied: the output is not tied to the embedding (a copy of its values would be a "
         "second matrix)",
         ("        self.output.weight = self.embedding.weight\n", ""),
         seen="karpathy/nanoGPT #21",
@@ -295,7 +301,7 @@ MISTAKES = (
         seen="bkitano/llama-from-scratch #5",
     ),
     model(
-        "initialize_missing: the matrices keep torch's initial values, and N(0, 1) is far too "
+        "initialize_missing: the matrices keep torch's initial values, but N(0, 1) is far too "
         "large for embeddings",
         ("\n        initialize(self)\n", "\n"),
     ),

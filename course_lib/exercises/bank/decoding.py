@@ -33,7 +33,7 @@ GREEDY = (
 )
 LIMITED = "Write max_new_tokens tokens, or stop earlier if every row has ended."
 CHOICE = "`choose(logits)` picks the tokens from logits of shape (B, V)."
-SAMPLED = "Each row draws its own token, with the probabilities of the softmax."
+SAMPLED = "Sample a token for each row, with the probabilities that the softmax gives."
 COLDER = "Divide the logits by the temperature before the softmax."
 NUCLEUS = "Keep the smallest set of most likely tokens whose probabilities add up to at least p."
 IN_ORDER = "Apply the temperature first, then `top_k`, and `top_p` to the tokens that are left."
@@ -46,7 +46,7 @@ def script(training: bool = True) -> SmallScript:
 
 
 def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -> Any:
-    """Call a candidate with gradients switched on, and restore the setting afterward."""
+    """Call a candidate with gradients enabled, and then restore the setting."""
     with torch.enable_grad():
         return candidate(model, src, bos_id=BOS, eos_id=EOS, **options)
 
@@ -54,7 +54,7 @@ def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -
 def decodes(
     label: str, src: Tensor, build: Callable = script, says: str = GREEDY, **options: Any
 ) -> Trial:
-    """Compare the generated rows, and check that the source has not changed."""
+    """Compare the generated rows, and check that the source is unchanged."""
 
     def measure(candidate: Callable) -> Outcome:
         given = src.clone()
@@ -132,7 +132,7 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
     return Trial(label, measure, says=says)
 
 
-@as_trial("generators", "All random numbers come from `generator`.")
+@as_trial("generators", "Draw all random numbers from `generator`.")
 def generators(candidate: Callable) -> dict[str, bool]:
     first, again, other = (
         candidate(logits_for(FALLING), generator=torch.Generator().manual_seed(seed))
@@ -144,7 +144,9 @@ def generators(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@as_trial("invalid arguments", "A ValueError says which argument or which logits are wrong.")
+@as_trial(
+    "invalid arguments", "Raise a ValueError that names the argument or the logits that are wrong."
+)
 def rejected(candidate: Callable) -> dict[str, str]:
     fine = logits_for(FALLING)[:2]
     options = (("temperature", 0.0), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.5))
@@ -185,7 +187,7 @@ EXERCISES = (
             "token of every row. In each round, call `engine.step(tokens.unsqueeze(1))`, set the "
             "logit of padding to -inf, and call `choose(logits)`.",
             "Start with a table `ids` full of padding. Keep `rows`, the sentences that have not "
-            "ended, and choose tokens only for these. `engine.reorder(unfinished, unfinished)` "
+            "ended, and choose tokens only for them. `engine.reorder(unfinished, unfinished)` "
             "removes the others. Stop when no row is left, or at the limit.",
             "The loop is inside `with generation_mode(…) as limit:`. Return the columns that were "
             "written, without `bos_id`.",
@@ -266,7 +268,8 @@ WRITING = (
         (BOS_LINE, BOS_LINE.replace("bos_id", "eos_id")),
     ),
     greedy(
-        "prompt_returned: bos is returned with the answer, although the model has not written it",
+        "prompt_returned: bos is returned as part of the answer, although the model did not write "
+        "it",
         (OUT, "return F.pad(ids[:, : position + 1], (1, 0), value=bos_id)"),
         (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
     ),
@@ -316,17 +319,17 @@ WRITING = (
     ),
     greedy(
         "padding_chosen: padding is written wherever it has the largest logit (`masked_fill` "
-        "returns a new tensor, so keep it)",
+        "returns a new tensor, so assign it)",
         ('logits[:, model.config.pad_id] = float("-inf")', "pass"),
         seen="asyml/texar #62",
     ),
     greedy(
-        "only_the_newest_token: the model reads the newest token only, and has no cache with the "
-        "earlier tokens",
+        "only_the_newest_token: the model reads only the newest token, but it has no cache with "
+        "the earlier ones",
         (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
     ),
     greedy(
-        "source_padding_forgotten: the source's padding is treated like words, so the answer "
+        "source_padding_forgotten: the source's padding is treated as words, so the answer "
         "depends on the batch",
         (READ, AGAIN.replace("src[rows])", "torch.full_like(src[rows], bos_id))")),
         seen="bentrevett/pytorch-seq2seq #189",
@@ -343,7 +346,7 @@ WRITING = (
         seen="shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
     ),
     greedy(
-        "gradients_kept: torch.no_grad() is missing, so the graph of every round is kept",
+        "gradients_kept: torch.no_grad() is missing, so autograd keeps the graph of every round",
         (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
         seen="allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
     ),
@@ -357,7 +360,7 @@ WRITING = (
 
 DRAWING = (
     sample(
-        "most_likely_taken: the most likely token is taken, and nothing is drawn",
+        "most_likely_taken: the most likely token is taken instead of a sampled one",
         ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
         ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
     ),

@@ -47,7 +47,7 @@ def called(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **h
 
 
 def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
-    """Change one position of the first sentence; list the positions whose output changes."""
+    """Change one position of the first sentence; return the positions whose output changes."""
     other = X.clone()
     other[0, position] = 1 - other[0, position]
     masks = ([] if mask is None else [mask.clone()] for _ in range(2))
@@ -260,8 +260,8 @@ MISTAKES = (
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),
     layer(
-        "mask_inverted: the mask is inverted as for nn.MultiheadAttention, but True means *may "
-        "look* here",
+        "mask_inverted: the mask is inverted as for nn.MultiheadAttention, but here True means "
+        "*may look*",
         ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
     ),
     layer(
@@ -282,8 +282,8 @@ MISTAKES = (
         seen="IBM/TabFormer #14; Exorust/TorchLeet #5",
     ),
     layer(
-        "dropout_as_in_torch: `dropout` is used in all three places, as in torch.nn, but here "
-        "each place has its own argument",
+        "dropout_as_in_torch: `dropout` sets all three rates, as in torch.nn, but here each of "
+        "them has its own argument",
         ("dropout=attention_dropout", "dropout=dropout"),
         (FEED_FORWARD, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),

@@ -22,7 +22,7 @@ def long_ids() -> Tensor:
 
 
 def percent(flags: Tensor) -> str:
-    """Return the share of True flags to the nearest 5%, which is the same for all random draws."""
+    """Return the percentage of True flags, rounded to 5, so that random draws agree."""
     return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
 
 
@@ -36,7 +36,7 @@ def varies(flags: Tensor, among: Tensor) -> str:
 
 
 def hidden(candidate: Callable[..., Any], **options: Any) -> tuple[Tensor, ...]:
-    """Mask many ids; return them, the inputs, the targets, and which tokens were chosen."""
+    """Mask many ids; return the ids, the inputs, the targets and a mask of the chosen tokens."""
     ids = long_ids()
     inputs, targets = candidate(ids.clone(), **SPECIAL, **options)
     return ids, inputs, targets, targets != PAD
@@ -70,7 +70,7 @@ def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
         "chosen tokens replaced with mask_id": percent(masked[chosen]),
         "chosen tokens replaced with a different id": percent(~(masked | same)[chosen]),
         "chosen tokens left unchanged": percent(same[chosen]),
-        "the fate of a chosen token": varies(masked, chosen),
+        "what a chosen token becomes": varies(masked, chosen),
         "other real tokens that change": percent(~same[~chosen & (ids != PAD)]),
         "padding that changes": percent(~same[ids == PAD]),
         "how many different random ids": len(random_ids.unique()),
@@ -78,7 +78,7 @@ def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-@as_trial("the ids that it was given", "Build new tensors, because the ids are needed again.")
+@as_trial("the ids that it was given", "Build new tensors, because the caller needs the ids again.")
 def ids_kept(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids = long_ids()
     inputs, targets = candidate(ids, **SPECIAL)
@@ -178,7 +178,7 @@ EXERCISES = (
             "Draw an image of 4 × 4 pixels, number the pixels from 0 to 15 in reading order, and "
             "write down the four patches of 2 × 2. Which pixels are in the first one?",
             "`F.unfold(images.unsqueeze(1), size, stride=size)` cuts out the squares. It returns "
-            "the shape (B, size², L), so two axes have to change places.",
+            "the shape (B, size², L), so swap the last two axes.",
         ),
         extras={"rest": (rest,)},
         unnamed=("stride=size)", "stride=size).flip(1)"),
@@ -266,13 +266,13 @@ MISTAKES = (
     ),
     *ignored(masking, ("generator", (", generator=generator)", ")"))),
     pooling(
-        "padding_averaged: the mean is taken over all positions, so padding is averaged, too",
+        "padding_averaged: the mean is taken over all positions, including padding",
         (MEAN, "return vectors.mean(dim=1)"),
         seen="huggingface/transformers #17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675",
     ),
     pooling(
-        "divided_by_length: padding is set to zero, but the sum is divided by L instead of the "
-        "number of real tokens",
+        "divided_by_length: the vectors of padding are set to zero, but the sum is divided by L "
+        "instead of the number of real tokens",
         (MEAN, "return total / real.size(1)"),
     ),
     pooling(
@@ -302,19 +302,18 @@ MISTAKES = (
         (MEAN, "return vectors.mean(dim=2)"),
     ),
     pooling(
-        "no_real_token_is_nan: a sequence without a real token gives nan, because its sum is "
+        "no_real_token_is_nan: a sequence without real tokens gives nan, because its sum is "
         "divided by 0",
         (".clamp(min=1)", ""),
     ),
     cutting(
-        "reshaped: the image is reshaped instead of cut, so a patch holds parts of a row of pixels "
-        "instead of a square",
+        "reshaped: the image is reshaped instead of cut, so a patch contains pieces of rows of "
+        "pixels instead of a square",
         (CUT, "return images.reshape(len(images), -1, size * size)"),
         seen="duoan/TorchCode #21",
     ),
     cutting(
-        "pixels_before_patches: the shape is (B, size², L), because two axes have not changed "
-        "places",
+        "pixels_before_patches: the shape is (B, size², L), because two axes have not been swapped",
         (".transpose(1, 2)", ""),
     ),
     cutting(
@@ -335,7 +334,7 @@ MISTAKES = (
         (CUT, CUT + ".unflatten(2, (size, size)).transpose(2, 3).flatten(2)"),
     ),
     cutting(
-        "rest_lost: pixels at the border are lost without an error if size does not divide a side",
+        "rest_lost: if size does not divide a side, pixels at the border are lost without an error",
         ("images.size(1) % size or images.size(2) % size", "size < 1"),
     ),
 )
