@@ -44,9 +44,9 @@ def seen_by_probes() -> str:
         f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these cases, the model "
         f"fails as soon as it is called. Here is how many each probe catches: {often}. The "
         f"mistakes of chapter 12 are in decoding, not in the model. With `generate`, "
-        f"the probes catch {sum(map(bool, writing))} of {len(writing)}: the ones that choose "
-        "a token other than the arg max. They do not catch mistakes in "
-        "what comes after the end token."
+        f"the probes catch {sum(map(bool, writing))} of {len(writing)}, namely those that choose "
+        "a token other than the arg max. They do not catch mistakes in how tokens after the end "
+        "token are handled."
     )
 
 

@@ -117,7 +117,7 @@ def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
 
 
 def dropped(norm_first: bool) -> Trial:
-    """Drop parts of a constant output; the first two entries of x, 0 and 10, help undo the norm."""
+    """Apply dropout to a constant output; the entries 0 and 10 of x let us undo the norm."""
 
     @as_trial(
         f"dropout=0.2 in training, norm_first={norm_first}",

@@ -94,7 +94,7 @@ def dropped(candidate: Callable) -> dict[str, Any]:
     output, weights = candidate(*tensors, dropout_p=0.2)
     output, again = output.split(S, dim=-1)
     return {
-        "dropped weights drop the whole value": torch.equal(output, again),
+        "dropout treats all entries of a value alike": torch.equal(output, again),
         "a weight": survivors(output / whole, "sentences", "heads", "queries", "keys"),
         "weights are those before dropout": torch.allclose(weights, whole),
     }

@@ -37,10 +37,10 @@ def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> 
     if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):
         raise TypeError(f"return lists of indices instead of {describe(answer)}")
     batches = [[*map(index, batch)] for batch in parts]
-    mistakes_of = {i: str(pair) for i, pair in enumerate(lengths)}
+    pairs = {i: str(pair) for i, pair in enumerate(lengths)}
     return {
         "indices": str(sorted(sum(batches, []))),
-        "batches": str([" ".join(mistakes_of.get(i, "none") for i in batch) for batch in batches]),
+        "batches": str([" ".join(pairs.get(i, "none") for i in batch) for batch in batches]),
     }
 
 

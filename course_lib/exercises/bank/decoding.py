@@ -37,7 +37,7 @@ SAMPLED = "Sample a token for each row, with the probabilities that the softmax 
 COLDER = "Divide the logits by the temperature before the softmax."
 NUCLEUS = "Keep the smallest set of most likely tokens whose probabilities add up to at least p."
 IN_ORDER = "Apply the temperature first, then `top_k`, and `top_p` to the tokens that are left."
-CUT = "Tokens that are cut off are never drawn, and the others keep their proportions."
+CUT = "Never sample a token that is cut off, and keep the proportions of the remaining tokens."
 
 
 def script(training: bool = True) -> SmallScript:
@@ -111,7 +111,7 @@ def logits_for(
 
 
 def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
-    """Draw from two kinds of rows, and compare how often each token is drawn, to a tenth."""
+    """Sample from two kinds of rows, and compare each token's frequency to one decimal."""
     temperature = how.get("temperature", 1.0)
     logits = logits_for(probs, temperature)
     other = NARROW if probs is WHOLE else FALLING

@@ -282,8 +282,8 @@ MISTAKES = (
         seen="IBM/TabFormer #14; Exorust/TorchLeet #5",
     ),
     layer(
-        "dropout_as_in_torch: `dropout` sets all three rates, as in torch.nn, but here each of "
-        "them has its own argument",
+        "dropout_as_in_torch: `dropout` sets all three probabilities, as in torch.nn, but here "
+        "each of them has its own argument",
         ("dropout=attention_dropout", "dropout=dropout"),
         (FEED_FORWARD, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),

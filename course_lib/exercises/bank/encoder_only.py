@@ -22,7 +22,7 @@ def long_ids() -> Tensor:
 
 
 def percent(flags: Tensor) -> str:
-    """Return the percentage of True flags, rounded to 5, so that random draws agree."""
+    """Return the percentage of True flags, rounded to 5%, so that any seed gives the same text."""
     return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
 
 
