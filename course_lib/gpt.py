@@ -98,7 +98,7 @@ class CausalSelfAttention(nn.Module):
         return parts.permute(2, 0, 3, 1, 4).unbind()  # 3 × (B, H, T, d_k)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend within x (B, T, d_model) under the causal mask; the result has the same shape."""
+        """Apply causal self-attention to x (B, T, d_model); the result has the same shape."""
         q, k, v = self.project(x)  # (B, H, T, d_k) each
         dropout_p = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout_p, is_causal=True)

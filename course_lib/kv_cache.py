@@ -176,7 +176,7 @@ class Engine(ABC):
         """
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those sources."""
+        """Make row i continue row ``rows[i]``; optionally keep only some ``sources``."""
         for cache in self.caches:
             cache.reorder(rows)
 
@@ -218,7 +218,7 @@ class DecodingEngine(Engine):
         return model.output(x if model.decoder.norm is None else model.decoder.norm(x))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those sources."""
+        """Make row i continue row ``rows[i]``; optionally keep only some ``sources``."""
         super().reorder(rows)
         if sources is not None:
             for layer in self.layers:
@@ -252,7 +252,7 @@ class RecomputingEngine(Engine):
         return logits if all_positions else logits[:, -1]
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; if ``sources`` is given, keep only those sources."""
+        """Make row i continue row ``rows[i]``; optionally keep only some ``sources``."""
         self.ids = None if self.ids is None else self.ids[rows]
         if sources is not None:
             self.sources = tuple(x[sources] for x in self.sources)

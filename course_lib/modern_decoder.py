@@ -146,7 +146,7 @@ class GroupedQueryAttention(nn.Module):
         return q, k, v
 
     def forward(self, x: Tensor, angles: Tensor | None = None) -> Tensor:
-        """Attend within x (B, T, d_model) under the causal mask; the result has the same shape."""
+        """Apply causal self-attention to x (B, T, d_model); the result has the same shape."""
         heads = attend_to_past(*self.project(x, angles))  # (B, H, T, d_k)
         return self.w_o(join_heads(heads))  # (B, T, d_model)
 
