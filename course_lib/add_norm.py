@@ -19,7 +19,7 @@ class LayerNorm(nn.Module):
     ``eps`` is added to the variance to avoid dividing by zero for constant vectors. The
     parameters ``weight`` (initially ones) and ``bias`` (initially zeros) have shape (d_model,).
     Raises ValueError if d_model is below 1.
-    Differs: the paper gives no value for ε; the default is torch's.
+    Differs: the paper gives no value for ε, so we use PyTorch's default.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
@@ -44,9 +44,9 @@ class AddNorm(nn.Module):
     """Add a sub-layer's output to its input, and normalize the sum.
 
     Paper: §3.1, LayerNorm(x + Sublayer(x)); dropout before the sum: §5.4.
-    ``dropout`` is the dropout probability of the sub-layer's output; ``bias=False`` removes the
+    ``dropout`` is the dropout probability for the sub-layer's output; ``bias=False`` removes the
     norm's bias. Attributes: ``norm``, ``dropout`` (an ``nn.Dropout``) and ``norm_first``.
-    Differs: the norm is ``torch.nn.LayerNorm``; a test compares it with ours.
+    Differs: the norm is ``torch.nn.LayerNorm``; a test compares it with our ``LayerNorm``.
     Differs: ``norm_first=True`` normalizes the sub-layer's input instead (pre-norm, as in GPT-2).
     """
 
@@ -60,7 +60,7 @@ class AddNorm(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply the function ``sublayer`` with the residual connection and the norm.
+        """Apply the function ``sublayer`` with a residual connection and a LayerNorm.
 
         Shapes: x and result (B, L, d_model).
         Raises ValueError if the sub-layer returns a different shape.

@@ -48,7 +48,7 @@ class ChatTokens(NamedTuple):
 
 
 def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
-    """Mark the tokens that the assistant has to learn: the answers, each including its [end].
+    """Mark the tokens on which the assistant is trained: every answer, including its [end].
 
     Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
     Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t is for token t + 1.
@@ -67,7 +67,7 @@ def respond(
     top_k: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Continue every prompt with an answer that is sampled token by token.
+    """Sample an answer to every prompt, one token at a time.
 
     Shapes: prompts (B, T) → (B, T + max_new_tokens), where padding follows the answer's [end].
     """
@@ -81,7 +81,7 @@ def respond(
 def dpo_loss(
     chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1
 ) -> Tensor:
-    """Compute a loss that rewards preferring the chosen answers more than a reference model does.
+    """Compute the DPO loss, which rewards favoring the chosen answers more than the reference does.
 
     Paper: Rafailov and others (2023), equation (7).
     Shapes: log-probabilities of whole answers (B,), under the model and under the reference → a
@@ -93,7 +93,7 @@ def dpo_loss(
 
 
 def group_advantages(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Compare each answer's reward with the rewards in its group.
+    """Normalize the rewards within each group of answers to the same question.
 
     Paper: Shao and others (2024), §4.1.2.
     Shapes: rewards (Q, G) of G answers to each of Q questions → (Q, G): each reward

@@ -62,11 +62,11 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
 
 
 class TokenBatches:
-    """Return a batch with little padding for each step; the same step always gets the same batch.
+    """Batches with little padding, one for each step; a given step always gets the same batch.
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
-    Each epoch shuffles all pairs, cuts them into pools of ``pool_size`` pairs and each pool into
-    batches with ``batch_by_tokens``, then shuffles the batches. Only seed and step affect a batch.
+    Each epoch shuffles all pairs, splits them into pools of ``pool_size`` pairs, divides each pool
+    with ``batch_by_tokens``, and shuffles the batches. Only seed and step affect a batch.
     ``rows`` contains every pair's source ids, and its target ids from bos to eos.
     Raises ValueError if there are no pairs, a pair exceeds ``tokens``, or a size is below 1.
     Differs: the paper counts 25,000 source and 25,000 target tokens; here one limit covers both.

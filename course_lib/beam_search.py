@@ -15,9 +15,9 @@ from .transformer import Transformer
 
 
 def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the best 2K continuations of every sentence's K hypotheses.
+    """Find the 2K best continuations of every sentence's K hypotheses.
 
-    Only one continuation of each hypothesis ends it, so at least K of the 2K can be extended.
+    Each hypothesis has only one continuation that ends it, so at least K of the 2K can be extended.
     Shapes: logits (B, K, V), and totals (B, K), the log-probability of each hypothesis, -inf where
     there is none. Returns each continuation's parent hypothesis, token and total, all of shape
     (B, 2K), best first. The padding ``pad_id`` is never chosen.
@@ -32,15 +32,15 @@ def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tens
 
 
 def take(lines: Tensor, chosen: Tensor) -> Tensor:
-    """Select, for each sentence, the lines (B, L, T) whose indices are in ``chosen`` (B, n)."""
+    """Select the lines with indices ``chosen`` (B, n) from each sentence's lines (B, L, T)."""
     return lines.gather(1, chosen.unsqueeze(-1).expand(-1, -1, lines.size(-1)))  # (B, n, T)
 
 
 class FinishedPool:
-    """Store the K best finished sentences for every source, best first.
+    """The K best finished sentences for every source, best first.
 
-    ``ids`` (B, K, T) has padding after each end token; ``scores`` (B, K) is -inf where there are
-    fewer than K.
+    ``ids`` (B, K, T) has padding after each end token; ``scores`` (B, K) is -inf where fewer
+    than K sentences have finished.
     """
 
     def __init__(self, ids: Tensor, scores: Tensor) -> None:
@@ -57,17 +57,17 @@ class FinishedPool:
 
 
 def length_penalty(lengths: Tensor | int, alpha: float) -> Tensor | float:
-    """Return divisors for log-probabilities, so that long sentences can compete with short ones.
+    """Compute divisors of log-probabilities that let long sentences compete with short ones.
 
     Paper: §6.1 uses alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
-    Shapes: lengths, of any shape, → ``((5 + lengths) / 6) ** alpha``, of the same shape.
+    Turns lengths of any shape into ``((5 + lengths) / 6) ** alpha``, of the same shape.
     Differs: neither paper says whether the end token counts; here it does.
     """
     return ((5 + lengths) / 6) ** alpha
 
 
 class Beams:
-    """The K hypotheses for every unfinished sentence, extended by one token at a time.
+    """The K hypotheses for every unfinished sentence, extended one token at a time.
 
     ``sources`` (B,) contains the indices of the unfinished sentences; ``tgt`` (B, K, 1 + limit)
     contains bos, the hypothesis, and padding; ``totals`` (B, K) contains log-probabilities, best
@@ -86,9 +86,9 @@ class Beams:
         self.totals[:, 0] = 0.0  # K identical hypotheses would produce K identical sentences
 
     def step(self, length: int, eos_id: int) -> tuple[Tensor, Tensor]:
-        """Extend the hypotheses, and return those of the K best continuations that have ended.
+        """Extend the hypotheses by one token, and return the K best continuations.
 
-        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for unfinished continuations.
+        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for those that have not ended.
         """
         K = self.tgt.size(1)
         newest = self.tgt[..., length - 1].reshape(-1, 1)  # (B·K, 1)
@@ -127,7 +127,7 @@ def beam_search(
 
     Paper: §6.1, with four beams and alpha = 0.6, the strength of the ``length_penalty``.
     Shapes: src (B, S) → ids (B, K, T) without bos_id, best first, and scores (B, K), the
-    log-probability divided by the penalty. If none of a sentence's hypotheses has ended when the
+    log-probabilities divided by the penalty. If none of a sentence's hypotheses has ended when the
     limit is reached, the unfinished ones are returned. A score of -inf marks a missing sentence.
     Raises ValueError if beam_size is below 1 or alpha is below 0, and in the same cases as
     ``generation_mode``.

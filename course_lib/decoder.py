@@ -18,7 +18,7 @@ class DecoderLayer(nn.Module):
     """Attend to the target prefix, then to the source, and transform each position.
 
     Paper: §3.1, figure 1 (right). The arguments are those of ``EncoderLayer``.
-    Submodules: self_attn, cross_attn and feed_forward, which are inside add_norm1, add_norm2 and
+    Submodules: self_attn, cross_attn and feed_forward, wrapped in add_norm1, add_norm2 and
     add_norm3. The two attention modules have the same sizes and separate weights.
     """
 
@@ -69,8 +69,8 @@ class Decoder(nn.Module):
     """Pass the target through num_layers decoder layers, which all read the same memory.
 
     Paper: §3.1, N = 6 layers. The other arguments are those of ``DecoderLayer``.
-    Submodules: layers, and norm (None in post-norm). Raises ValueError if num_layers is below 1.
-    Differs: with pre-norm, and only then, the stack ends with an additional LayerNorm.
+    Submodules: layers, and norm (None for post-norm). Raises ValueError if num_layers is below 1.
+    Differs: a pre-norm stack (but not a post-norm stack) ends with an additional LayerNorm.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Decoder(nn.Module):
         self_mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
     ) -> Tensor:
-        """Transform x (B, T, d_model), which attends to the memory (B, S, d_model).
+        """Pass x (B, T, d_model) through all layers, which also attend to memory (B, S, d_model).
 
         Returns (B, T, d_model).
         """

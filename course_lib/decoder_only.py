@@ -19,7 +19,7 @@ from .transformer import TransformerConfig, initialize
 def random_windows(
     ids: Tensor, batch_size: int, length: int, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Cut windows out of a long text at random positions.
+    """Cut random windows out of a long text.
 
     Paper: §3.1, outputs shifted right.
     Turns ids (L,) into inputs and targets for the model, both (B, T) for ``batch_size`` B and
@@ -59,7 +59,7 @@ class DecoderOnly(nn.Module):
         initialize(self)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Turn ids (B, T) into logits (B, T, V); those at position t predict token t + 1.
+        """Turn ids (B, T) into logits (B, T, V); the logits at position t predict token t + 1.
 
         Raises ValueError if the ids do not fit the vocabulary or ``max_len``.
         """

@@ -28,7 +28,7 @@ def sample_tokens(
     """Sample one token for each row: logits (B, V) → tokens (B,).
 
     The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens.
-    ``top_p``, in (0, 1], keeps the fewest of these whose total probability is at least ``top_p``.
+    Of those, ``top_p`` in (0, 1] keeps the smallest set whose total probability is at least that.
     Raises ValueError if a value is out of range, or if a row of logits has no valid softmax.
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))
@@ -54,11 +54,11 @@ def sample_tokens(
 def generation_mode(
     model: Transformer, bos_id: int, eos_id: int, max_new_tokens: int | None = None
 ) -> Iterator[int]:
-    """Switch off dropout and gradients while a model generates, and then restore its mode.
+    """Turn off dropout and gradients while a model generates, then restore its previous mode.
 
     Yields the maximum number of new tokens: ``max_new_tokens`` if given, or else the model's
-    ``max_len``. Raises ValueError if that is not between 1 and max_len, or if bos, eos and padding
-    are not three different tokens of the vocabulary.
+    ``max_len``. Raises ValueError if it is not between 1 and max_len, or if bos, eos and padding
+    are not three different tokens in the vocabulary.
     """
     limit = model.config.max_len if max_new_tokens is None else max_new_tokens
     if type(limit) is not int or limit not in range(1, model.config.max_len + 1):

@@ -18,11 +18,11 @@ class EncoderLayer(nn.Module):
     """Let every token attend to all tokens, then transform each token separately.
 
     Paper: §3.1, figure 1 (left).
-    ``dropout`` is the dropout probability of each sub-layer's output; the other two dropout
-    probabilities act on the attention weights and on the d_ff features, as in ``torch.nn`` (the
+    ``dropout`` is the dropout probability for each sub-layer's output; the other two dropout
+    probabilities apply to the attention weights and to the d_ff features, as in ``torch.nn`` (the
     paper has neither). ``d_k`` and ``d_v`` are d_model // num_heads unless given. ``activation`` is
-    "relu" as in the paper, "gelu" or "silu". Attributes: ``self_attn`` and ``feed_forward``, which
-    are inside ``add_norm1`` and ``add_norm2``; these are pre-norm if ``norm_first`` is True.
+    "relu" (as in the paper), "gelu" or "silu". Attributes: ``self_attn`` and ``feed_forward``,
+    wrapped in ``add_norm1`` and ``add_norm2``, which are pre-norm if ``norm_first`` is True.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Encoder(nn.Module):
 
     Paper: §3.1, N = 6 layers.
     All arguments after ``num_layers`` are those of ``EncoderLayer``. Attributes: ``layers`` (an
-    ``nn.ModuleList``) and ``norm`` (an ``nn.LayerNorm`` in pre-norm, otherwise None).
+    ``nn.ModuleList``) and ``norm`` (an ``nn.LayerNorm`` for pre-norm, otherwise None).
     Raises ValueError if num_layers is below 1.
-    Differs: with pre-norm, and only then, the stack ends with an additional LayerNorm.
+    Differs: a pre-norm stack (but not a post-norm stack) ends with an additional LayerNorm.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ from .positions import LearnedPositionalEmbedding
 class EncoderOnlyConfig:
     """Hyperparameters of an encoder-only model; the defaults are those of BERT base.
 
-    ``init_std`` is the standard deviation of new matrices. Raises ValueError with the name and
-    value if a hyperparameter is out of range.
+    ``init_std`` is the initial standard deviation of the matrices. Raises ValueError, naming
+    the hyperparameter and its value, if one is out of range.
     """
 
     vocab_size: int
@@ -89,9 +89,9 @@ def mask_tokens(
     """Hide some tokens of ids (B, L), and return the inputs and the targets, both (B, L).
 
     Paper: not mentioned; BERT (2019), §3.1.
-    A real token is chosen with probability 0.15. A chosen token is replaced with ``mask_id`` in 80%
-    of cases and with a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target of
-    a chosen token is its id; all other targets are ``pad_id``, so the loss ignores them.
+    Each real token is chosen with probability 0.15. A chosen token is replaced with ``mask_id`` in
+    80% of cases and with a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target
+    of a chosen token is its id; all other targets are ``pad_id``, so the loss ignores them.
     """
     chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids != pad_id)  # (B, L)
     fate = torch.rand(ids.shape, generator=generator)  # (B, L), in [0, 1)
@@ -104,7 +104,7 @@ def mask_tokens(
 class TokenHead(nn.Module):
     """Score every token of the vocabulary at every position, as in BERT.
 
-    ``output`` shares the embedding's weight, but has a bias of its own.
+    ``output`` shares the embedding's weight, but has its own bias.
     """
 
     def __init__(self, embedding: nn.Embedding) -> None:
@@ -123,7 +123,7 @@ def mean_pool(vectors: Tensor, real: Tensor) -> Tensor:
     """Average the vectors of the real tokens in each sequence.
 
     Shapes: vectors (B, L, d_model), real (B, L), True = not padding. Returns (B, d_model); a
-    sequence without real tokens gives zeros. Raises ValueError if ``real`` is not boolean (B, L).
+    sequence without real tokens gets zeros. Raises ValueError if ``real`` is not boolean (B, L).
     """
     if real.dtype != torch.bool or real.shape != vectors.shape[:2]:
         raise ValueError(
@@ -149,7 +149,7 @@ class SequenceHead(nn.Module):
 def patches(images: Tensor, size: int) -> Tensor:
     """Cut images (B, height, width) into square patches, and return them as (B, L, size²).
 
-    Patches are in reading order, and so are the pixels of a patch. L is the number of patches.
+    The patches, and the pixels in each patch, are in reading order. Each image has L patches.
     Raises ValueError if the size does not divide the height and the width.
     """
     if images.dim() != 3 or images.size(1) % size or images.size(2) % size:

@@ -21,8 +21,8 @@ from .input_checks import check_targets
 def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
     """Compute the fraction of texts that are identical to their references.
 
-    Paper: none; it reports BLEU. (A sentence usually has several correct translations.)
-    Both arguments are in the same order. Raises ValueError if their lengths differ or are 0.
+    Paper: not mentioned; it reports BLEU. (A sentence usually has several correct translations.)
+    The arguments must be in the same order. Raises ValueError if their lengths differ or are 0.
 
     >>> exact_match(["eins", "zwo"], ["eins", "zwei"])
     0.5
@@ -52,7 +52,7 @@ def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, 
     """Compute BLEU and chrF for a corpus with sacrebleu.
 
     Paper: §6.1, table 2, BLEU.
-    Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and each
+    Returns ``bleu``, ``bleu_lower`` (of lowercased text) and ``chrf`` in percent, and each
     score's signature, such as ``bleu_signature``. Each text has one reference.
     Raises ValueError if the numbers of texts and references differ, or if there are none.
     Differs: the paper scores tokenized text with compounds split at hyphens; we score plain text.
@@ -87,11 +87,11 @@ def alignment_error_rate(
 ) -> float:
     """Compute how much predicted links differ from reference links, over all sentences together.
 
-    Paper: none; Och and Ney (2003), equation (34).
+    Paper: not mentioned; Och and Ney (2003), equation (34).
     Both arguments contain one set of (target, source) positions per sentence. Returns 0 if all sets
     agree and 1 if they have no link in common. Raises ValueError if the numbers of sentences differ
     or there are no links.
-    Differs: their annotators mark links as sure or as possible; all of our links are sure.
+    Differs: Och and Ney's annotators mark links as sure or possible; all of our links are sure.
     """
     links = sum(map(len, predicted)) + sum(map(len, reference))
     if len(predicted) != len(reference) or links == 0:

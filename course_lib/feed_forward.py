@@ -16,10 +16,10 @@ ACTIVATIONS = {  # relu: the paper; gelu: GPT-2, BERT; silu: opus-mt
 
 
 class FeedForward(nn.Module):
-    """Project every vector up to d_ff features, apply a nonlinearity, and project it down again.
+    """Project every vector up to d_ff features, apply a nonlinearity, and project back down.
 
     Paper: §3.3, equation (2); d_ff = 4 · d_model.
-    ``activation`` is "relu" as in the paper, "gelu" or "silu"; ``bias=False`` removes both biases.
+    ``activation`` is "relu" (as in the paper), "gelu" or "silu"; ``bias=False`` removes the biases.
     Attributes: ``linear1``, ``activation``, ``dropout`` (an ``nn.Dropout``) and ``linear2``.
     Raises ValueError if a size is below 1 or the activation is unknown.
     Differs: ``dropout`` is applied to the features. The paper has none here, so the default is 0.

@@ -55,8 +55,8 @@ class GPTConfig:
     """Hyperparameters of a GPT; the defaults are those of the smallest GPT-2.
 
     ``dropout`` is applied to the attention weights, each sub-layer's output and the embeddings.
-    ``init_std`` is the standard deviation of new matrices, divided by √(2N) for ``w_o`` and
-    ``linear2``. Raises ValueError with the name and value if a hyperparameter is out of range.
+    ``init_std`` is the initial standard deviation of the matrices, divided by √(2N) for ``w_o`` and
+    ``linear2``. Raises ValueError, naming the hyperparameter and its value, if one is out of range.
     """
 
     vocab_size: int
@@ -109,7 +109,7 @@ class GPTLayer(nn.Module):
     """Attend to earlier tokens, transform each position, and add both to the residual stream.
 
     Paper: §3.1; pre-norm, GELU and d_ff = 4 · d_model as in GPT-2.
-    Submodules: self_attn and feed_forward, which are inside add_norm1 and add_norm2.
+    Submodules: self_attn and feed_forward, wrapped in add_norm1 and add_norm2.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class GPTLayer(nn.Module):
 def initialize_gpt(model: nn.Module, std: float, num_layers: int) -> None:
     """Draw the matrices from N(0, std²), and set the biases to 0.
 
-    Papers: GPT (2018) for std = 0.02; GPT-2 (2019), §2.3: matrices that write into the residual
+    Papers: GPT (2018) for std = 0.02; GPT-2 (2019), §2.3: matrices that write to the residual
     stream, ``w_o`` and ``linear2``, get std / √(2N).
     """
     for name, parameter in model.named_parameters():
@@ -154,7 +154,7 @@ def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
 class GPT(nn.Module):
     """Compute logits for the next token at every position, and the loss.
 
-    Paper: figure 1's decoder without a source; ``initialize_gpt`` initializes the weights.
+    Paper: the decoder of figure 1, without a source; ``initialize_gpt`` initializes the weights.
     Submodules: embedding (not scaled), positions, layers, norm, and output, which shares the
     embedding's weight.
     """
@@ -189,7 +189,7 @@ def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Group the trainable parameters for AdamW: only matrices decay, not biases or gains.
 
     Returns two groups, each with "params" and "weight_decay". Parameters with two or more axes
-    get ``weight_decay``, and all other parameters get 0. Raises ValueError if
+    get ``weight_decay``, and all others get 0. Raises ValueError if
     ``weight_decay`` is negative.
     """
     if weight_decay < 0:
@@ -225,7 +225,7 @@ class GPTEngine(Engine):
 
     @staticmethod
     def attend(attention: CausalSelfAttention, cache: AttentionCache, x: Tensor) -> Tensor:
-        """Store the new keys and values, and attend to all of them."""
+        """Store the keys and values of the new tokens, and attend to all stored tokens."""
         q, k, v = attention.project(x)  # (B, H, T, d_k) each
         heads = attend_to_past(q, *cache.append(k, v))  # (B, H, T, d_k)
         return attention.w_o(join_heads(heads))  # (B, T, d_model)
@@ -233,7 +233,7 @@ class GPTEngine(Engine):
 
 @singledispatch
 def text_engine(model: nn.Module, max_len: int) -> Engine:
-    """Return the engine for a decoder-only model; classes with a different engine register it."""
+    """Return the engine for a decoder-only model; classes that need a different one register it."""
     return GPTEngine(model, max_len)  # type: ignore[arg-type]  # choose_engine checks that it fits
 
 
@@ -270,7 +270,7 @@ def sample(
 
     Shapes: ids (B, T) with T ≥ 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
     longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
-    in eval mode; its previous mode is then restored. Raises ValueError if the ids or the options
+    in eval mode, and its previous mode is then restored. Raises ValueError if the ids or options
     are invalid.
     """
     limit = model.config.max_len

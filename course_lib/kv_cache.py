@@ -62,7 +62,7 @@ class AttentionCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Tensor) -> None:
-        """Make row i continue the old row ``rows[i]``; an old row may occur twice or not at all.
+        """Make row i continue the old row ``rows[i]``; an old row may be reused or dropped.
 
         Only the filled part is copied, into the tensors that the previous reordering replaced.
         """
@@ -99,8 +99,8 @@ def attend_to_past(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def joint_projection(attention: MultiHeadAttention) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """Return a function that computes queries, keys and values with one matrix multiplication.
 
-    If a projection is not a plain linear layer (an adapter, a quantized layer), each projection is
-    called separately. Shapes: (B, T, d_model) → three tensors (B, T, H * width).
+    If a projection is not a plain linear layer (for example, an adapter or a quantized layer), each
+    projection is called separately. Shapes: (B, T, d_model) → three tensors (B, T, H * width).
     """
     layers = (attention.w_q, attention.w_k, attention.w_v)
     if not all(_is_plain(layer) for layer in layers):
@@ -118,7 +118,7 @@ def _is_plain(layer: nn.Module) -> bool:
 
 
 class CachedDecoderLayer:
-    """Run a ``DecoderLayer`` on new tokens only, with stored keys and values for earlier tokens.
+    """Run a ``DecoderLayer`` on new tokens only, using stored keys and values for earlier tokens.
 
     The keys and values of the memory (B, S, d_model) are computed once, by the constructor.
     """
@@ -132,13 +132,13 @@ class CachedDecoderLayer:
         self.values = split_heads(cross.w_v(memory), cross.num_heads)  # (B, H, S, d_v)
 
     def step(self, x: Tensor, cross_mask: Tensor | None) -> Tensor:
-        """Transform the vectors (R, T, d_model) of new tokens in the layer's three sub-layers."""
+        """Transform the vectors (R, T, d_model) of new tokens with the layer's three sub-layers."""
         x = self.layer.add_norm1(x, self.attend_to_target)
         x = self.layer.add_norm2(x, lambda y: self.attend_to_source(y, cross_mask))
         return self.layer.add_norm3(x, self.layer.feed_forward)  # (R, T, d_model)
 
     def attend_to_target(self, x: Tensor) -> Tensor:
-        """Store the new keys and values, and attend to all of them."""
+        """Store the keys and values of the new tokens, and attend to all stored tokens."""
         attention = self.layer.self_attn
         q, k, v = (split_heads(part, attention.num_heads) for part in self.project(x))
         heads = attend_to_past(q, *self.cache.append(k, v))  # (R, H, T, d_v)
@@ -172,11 +172,11 @@ class Engine(ABC):
         """Read the new tokens (R, T), and score the next token of every row.
 
         Returns logits (R, V), or (R, T, V) with ``all_positions``. Raises ValueError if the ids
-        do not continue the tokens that have been read.
+        cannot be appended to the tokens read so far.
         """
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; optionally keep only some ``sources``."""
+        """Make row i continue row ``rows[i]``; optionally keep only the given ``sources``."""
         for cache in self.caches:
             cache.reorder(rows)
 
@@ -218,7 +218,7 @@ class DecodingEngine(Engine):
         return model.output(x if model.decoder.norm is None else model.decoder.norm(x))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; optionally keep only some ``sources``."""
+        """Make row i continue row ``rows[i]``; optionally keep only the given ``sources``."""
         super().reorder(rows)
         if sources is not None:
             for layer in self.layers:
@@ -229,8 +229,8 @@ class DecodingEngine(Engine):
 class RecomputingEngine(Engine):
     """Compute the same logits as an engine with a cache, but run the model on all tokens each time.
 
-    ``decode(ids, *sources)`` returns logits (R, T, V); the length of each
-    source's first axis, B, divides R.
+    ``decode(ids, *sources)`` returns logits (R, T, V). R must be a multiple of B, the
+    length of each source's first axis.
     """
 
     def __init__(self, decode: Callable[..., Tensor], *sources: Tensor) -> None:
@@ -252,7 +252,7 @@ class RecomputingEngine(Engine):
         return logits if all_positions else logits[:, -1]
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Make row i continue row ``rows[i]``; optionally keep only some ``sources``."""
+        """Make row i continue row ``rows[i]``; optionally keep only the given ``sources``."""
         self.ids = None if self.ids is None else self.ids[rows]
         if sources is not None:
             self.sources = tuple(x[sources] for x in self.sources)
@@ -273,7 +273,7 @@ def choose_engine(
 ) -> Engine:
     """Return ``build(max_len)`` if it gives the same logits as the model, or else ``recompute()``.
 
-    If the class has its own engine (``has_engine``) and no part was modified, nothing is compared.
+    If the class has its own engine (``has_engine``) and no part was modified, this is not checked.
     Otherwise, both engines read ``ids`` (R, 3), and the function warns if the logits differ or
     the engine fails.
     """

@@ -19,8 +19,8 @@ class LoRALinear(nn.Module):
 
     Paper: Hu and others (2021), §4.1.
     Freezes ``linear`` and adds ``scale * b @ a``, where ``scale`` is alpha / rank. The parameters
-    are ``a`` (rank, d_in), initially normal with variance 1 / d_in, and ``b`` (d_out, rank),
-    initially 0.
+    are ``a`` (rank, d_in), drawn from N(0, 1 / d_in), and ``b`` (d_out, rank), initialized
+    to 0.
     Raises ValueError if the rank is below 1, or alpha is not finite.
     """
 
@@ -53,7 +53,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     """Replace linear layers of a model with ``LoRALinear``, and freeze everything else, in place.
 
     ``names`` are attribute names without a path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
-    are those of ``LoRALinear``. Adapters that the model already has stay as they are.
+    are those of ``LoRALinear``. Existing adapters are left unchanged.
     Raises ValueError if no linear layer has one of the names, or if such a layer shares its weight
     with another module.
     """

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
-    """Hide the keys that are padding.
+    """Mask the keys that are padding.
 
     Paper: not mentioned, but every batch of sentences with different lengths needs it.
     Turns ids (B, S) into a boolean mask (B, 1, 1, S), True = may look, which is the same for every

@@ -40,7 +40,7 @@ from .multi_head import join_heads, split_heads
 
 
 class RMSNorm(nn.Module):
-    """Divide every vector by its root mean square, then multiply each number by its gain.
+    """Divide every vector by its root mean square, then multiply each component by its gain.
 
     Paper: Zhang and Sennrich (2019), equation (4).
     The parameter ``weight`` (d_model,) contains the gains, which are initially 1.
@@ -60,7 +60,7 @@ class RMSNorm(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """Project every vector up, multiply each feature by a gate, and project it down.
+    """Project every vector up, multiply each feature by a gate, and project back down.
 
     Paper: Shazeer (2020), equation (6): FFN_SwiGLU, without biases.
     Submodules: linear1 (d_model → d_ff, the features), gate (d_model → d_ff), linear2 (d_ff →
@@ -117,8 +117,8 @@ class GroupedQueryAttention(nn.Module):
     """Attend to earlier tokens with groups of query heads that share a KV head.
 
     Paper: Ainslie and others (2023), §2.2; the rotation: Su and others (2021).
-    Query head i of H reads KV head i // (H / G) of G. Submodules: the linear layers w_q, w_k, w_v
-    and w_o, without biases.
+    With H query heads and G KV heads, query head i uses KV head i // (H / G). Submodules: the
+    linear layers w_q, w_k, w_v and w_o, without biases.
     Raises ValueError unless num_kv_heads divides num_heads, and num_heads divides d_model.
     """
 
@@ -180,9 +180,9 @@ class ExtendedAttention(GroupedQueryAttention):
 
 
 def scaled_angles(config: "ModernConfig") -> Tensor:
-    """Compute the angles (max_len, d_k / 2), with each pair's angles divided by that pair's factor.
+    """Compute the RoPE angles (max_len, d_k / 2), and divide each pair's angles by its factor.
 
-    Raises ValueError if there are factors, but not one positive factor for each pair.
+    Raises ValueError if factors are given but there is not one positive factor for each pair.
     """
     c = config
     angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads, c.d_k), c.rope_base)
@@ -196,10 +196,10 @@ def scaled_angles(config: "ModernConfig") -> Tensor:
 class ModernConfig:
     """Hyperparameters of a Llama-style decoder; the defaults are those of SmolLM2-135M.
 
-    ``rope_base`` is for ``rope_angles``, and ``norm_eps`` is for ``RMSNorm``. Later models
+    ``rope_base`` is used by ``rope_angles``, and ``norm_eps`` by ``RMSNorm``. Later models
     add ``d_k`` (None: d_model / num_heads), ``qkv_bias`` and ``qk_norm``, as in
     ``ExtendedAttention``, and ``rope_factors``, by which each pair's angles are divided.
-    Raises ValueError with the name and value if a hyperparameter is out of range.
+    Raises ValueError, naming the hyperparameter and its value, if one is out of range.
     """
 
     vocab_size: int = 49_152

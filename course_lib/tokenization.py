@@ -24,7 +24,7 @@ def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, 
     """Count how often each pair of tokens appears side by side within a word.
 
     Paper: §5.1, byte-pair encoding. Each key of ``words`` contains the tokens of a word, and its
-    value says how often the text contains the word. Returns a count for each pair of neighbors.
+    value says how often the word occurs in the text. Returns a count for each pair of neighbors.
 
     >>> count_pairs({(b"s", b"i", b"x"): 5, (b"i", b"x"): 1})
     Counter({(b'i', b'x'): 6, (b's', b'i'): 5})
@@ -39,7 +39,7 @@ def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, 
 def merge_pair(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
     """Join the two tokens of the pair wherever they are adjacent, from left to right.
 
-    Paper: §5.1, byte-pair encoding. Returns a tuple, so that it can be a dictionary key.
+    Paper: §5.1, byte-pair encoding. Returns a tuple, which can serve as a dictionary key.
 
     >>> merge_pair((b"a", b"a", b"a", b"n"), (b"a", b"a"))
     (b'aa', b'a', b'n')
@@ -85,8 +85,8 @@ def train_bpe(
 ) -> list[tuple[bytes, bytes]]:
     """Learn merges by repeatedly merging the most frequent pair of neighboring tokens.
 
-    Paper: §5.1, byte-pair encoding; the byte level is GPT-2's. Of equally frequent pairs, the one
-    with the smallest ids is merged. Ids start with those of ``BYTES``, and each new token
+    Paper: §5.1, byte-pair encoding; the byte level is GPT-2's. Among equally frequent pairs, the
+    one with the smallest ids is merged. The first ids belong to ``BYTES``, and each new token
     gets the next id. Returns ``num_merges`` pairs, or fewer if no pair is left to merge.
     """
     words: Mapping[tuple[bytes, ...], int] = Counter(byte_words(text, pre_tokenize))
@@ -109,7 +109,7 @@ def apply_merges(
     """Merge the tokens of a word in the order in which the merges were learned.
 
     Paper: §5.1, byte-pair encoding. ``ranks`` maps each merge to its position in the list of
-    merges. The pair with the lowest rank is merged first, until no more merges apply.
+    merges. Repeatedly merges the pair with the lowest rank, until no merge applies.
     """
     while True:
         fitting = [pair for pair in pairwise(tokens) if pair in ranks]
@@ -123,7 +123,7 @@ class BPETokenizer:
 
     Paper: §5.1, byte-pair encoding; the byte level and the order of the ids are GPT-2's.
     Takes the result of ``train_bpe``. Ids are assigned to bytes first, then to merges, then to
-    special tokens. Raises ValueError if a merge needs a token that no earlier merge has made, or
+    special tokens. Raises ValueError if a merge needs a token that no earlier merge created, or
     if a special token is empty or repeated.
     """
 
@@ -187,7 +187,7 @@ def _merge_in_words(
     pairs: Counter[tuple[bytes, bytes]],
     index: defaultdict[tuple[bytes, bytes], set[int]],
 ) -> set[tuple[bytes, bytes]]:
-    """Merge a pair wherever it occurs, update counts and index, and return the new pairs."""
+    """Merge a pair wherever it occurs, update the counts and index, and return the new pairs."""
     gained = set()
     for place in index.pop(best):
         old = Counter(count_pairs({words[place]: times[place]}))

@@ -58,7 +58,7 @@ def translation_loss(
     """Compute the model's loss for predicting every next token of the target in one pass.
 
     Paper: §3.1, outputs shifted right.
-    Shapes: src (B, S), tgt (B, T + 1), bos to eos. Returns a scalar, in nats per real token.
+    Shapes: src (B, S), tgt (B, T + 1), from bos to eos. Returns a scalar, in nats per real token.
     """
     tgt_in = tgt[:, :-1]  # (B, T)
     tgt_out = tgt[:, 1:]  # (B, T)
@@ -78,7 +78,7 @@ def adam_update(
 
     Paper: §5.3 (these betas and eps); the algorithm is Kingma and Ba's.
     The arguments m and v are the previous moments, initially zeros; steps are counted from 1.
-    Returns the update and the new m and v, all in the gradient's shape. Raises ValueError if the
+    Returns the update and the new m and v, all with the gradient's shape. Raises ValueError if the
     step is below 1.
     """
     if step < 1:
@@ -95,7 +95,7 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
     """Raise the learning rate linearly, then lower it in proportion to 1/√step.
 
     Paper: §5.3, equation (3).
-    Returns the rate for a step. Raises ValueError if one of the three numbers is below 1.
+    Returns the rate for a step. Raises ValueError if any of the three numbers is below 1.
     Differs: steps are counted from 1, because the formula divides by 0 at step 0.
     """
     if min(step, d_model, warmup_steps) < 1:

@@ -21,9 +21,9 @@ from .positions import PositionalEncoding
 def initialize(model: nn.Module) -> None:
     """Draw the initial weights of a model.
 
-    Paper: not described. Linear layers are drawn from Glorot and Bengio's uniform distribution, and
+    Paper: not described. Linear weights come from Glorot and Bengio's uniform distribution, and
     embeddings from N(0, 1 / d_model), so that, multiplied by √d_model, they match the scale of the
-    positions. A matrix shared by both counts as an embedding. Biases and gains do not change.
+    positions. A matrix shared by both counts as an embedding. Biases and gains are unchanged.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -39,9 +39,9 @@ class TransformerConfig:
 
     Paper: §3 and table 3, row (base).
     ``tie_embeddings`` is "all" (source, target and output share one matrix, §3.4), "decoder"
-    (target and output) or "none"; ``activation`` is "relu" as in the paper, "gelu" or "silu".
+    (target and output) or "none"; ``activation`` is "relu" (as in the paper), "gelu" or "silu".
     d_k and d_v default to d_model / num_heads.
-    Raises ValueError with the names and values if the hyperparameters do not fit together.
+    Raises ValueError, naming the hyperparameters and values, if they do not fit together.
     """
 
     src_vocab_size: int
@@ -68,7 +68,7 @@ class Transformer(nn.Module):
     """Read a source sequence, and score every possible next token of the target.
 
     Paper: §3, figure 1; shared embeddings scaled by √d_model: §3.4.
-    Submodules: src_embedding and tgt_embedding (one object if all are tied), positions, encoder,
+    Submodules: src_embedding and tgt_embedding (the same if all are tied), positions, encoder,
     decoder, and output, which shares the target embedding's weight if weights are tied.
     Differs: the paper does not describe its initialization; ``initialize`` describes ours.
     Differs: the paper does not say whether the output layer has a bias; ours has none.
