@@ -60,7 +60,7 @@ class AddNorm(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply the function ``sublayer`` with a residual connection and a LayerNorm.
+        """Apply the function ``sublayer`` with the residual connection and the LayerNorm.
 
         Shapes: x and result (B, L, d_model).
         Raises ValueError if the sub-layer returns a different shape.

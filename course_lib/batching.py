@@ -132,7 +132,7 @@ def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     first = {name: value.shape for name, value in states[0].items()}
     for state in states:
         if {name: value.shape for name, value in state.items()} != first:
-            raise ValueError("these weights belong to different models: names or shapes differ")
+            raise ValueError("cannot average weights whose names or shapes differ")
     return {
         name: torch.stack([state[name].double() for state in states]).mean(dim=0).to(value.dtype)
         for name, value in states[0].items()

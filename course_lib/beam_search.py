@@ -57,7 +57,7 @@ class FinishedPool:
 
 
 def length_penalty(lengths: Tensor | int, alpha: float) -> Tensor | float:
-    """Compute divisors of log-probabilities that let long sentences compete with short ones.
+    """Compute divisors for log-probabilities, so that long sentences can compete with short ones.
 
     Paper: §6.1 uses alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
     Turns lengths of any shape into ``((5 + lengths) / 6) ** alpha``, of the same shape.

@@ -28,7 +28,7 @@ def sample_tokens(
     """Sample one token for each row: logits (B, V) → tokens (B,).
 
     The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens.
-    Of those, ``top_p`` in (0, 1] keeps the smallest set whose total probability is at least that.
+    ``top_p``, in (0, 1], keeps the smallest set of them whose total probability reaches ``top_p``.
     Raises ValueError if a value is out of range, or if a row of logits has no valid softmax.
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))

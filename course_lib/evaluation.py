@@ -22,7 +22,7 @@ def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
     """Compute the fraction of texts that are identical to their references.
 
     Paper: not mentioned; it reports BLEU. (A sentence usually has several correct translations.)
-    The arguments must be in the same order. Raises ValueError if their lengths differ or are 0.
+    Both lists must be in the same order. Raises ValueError if their lengths differ or are 0.
 
     >>> exact_match(["eins", "zwo"], ["eins", "zwei"])
     0.5
@@ -85,7 +85,7 @@ def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int
 def alignment_error_rate(
     predicted: Sequence[set[tuple[int, int]]], reference: Sequence[set[tuple[int, int]]]
 ) -> float:
-    """Compute how much predicted links differ from reference links, over all sentences together.
+    """Compute how much the predicted links differ from the reference links over all sentences.
 
     Paper: not mentioned; Och and Ney (2003), equation (34).
     Both arguments contain one set of (target, source) positions per sentence. Returns 0 if all sets

@@ -62,7 +62,7 @@ class AttentionCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Tensor) -> None:
-        """Make row i continue the old row ``rows[i]``; an old row may be reused or dropped.
+        """Make row i continue the old row ``rows[i]``; an old row may be repeated or dropped.
 
         Only the filled part is copied, into the tensors that the previous reordering replaced.
         """

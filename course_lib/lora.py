@@ -19,8 +19,7 @@ class LoRALinear(nn.Module):
 
     Paper: Hu and others (2021), §4.1.
     Freezes ``linear`` and adds ``scale * b @ a``, where ``scale`` is alpha / rank. The parameters
-    are ``a`` (rank, d_in), drawn from N(0, 1 / d_in), and ``b`` (d_out, rank), initialized
-    to 0.
+    are ``a`` (rank, d_in), drawn from N(0, 1 / d_in), and ``b`` (d_out, rank), initially 0.
     Raises ValueError if the rank is below 1, or alpha is not finite.
     """
 
@@ -50,7 +49,7 @@ class LoRALinear(nn.Module):
 
 
 def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) -> None:
-    """Replace linear layers of a model with ``LoRALinear``, and freeze everything else, in place.
+    """Replace linear layers of a model with ``LoRALinear`` in place, and freeze everything else.
 
     ``names`` are attribute names without a path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
     are those of ``LoRALinear``. Existing adapters are left unchanged.
@@ -77,7 +76,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
 
 
 def merge_lora(model: nn.Module) -> None:
-    """Replace every ``LoRALinear`` with its merged layer, in place, and unfreeze all parameters.
+    """Replace every ``LoRALinear`` with its merged layer in place, and unfreeze all parameters.
 
     Raises ValueError if a layer shares its weight with another part of the model.
     """

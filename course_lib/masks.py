@@ -24,7 +24,7 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
 
 
 def causal_mask(length: int, device: torch.device | str | None = None) -> Tensor:
-    """Let every position attend to itself and to earlier positions only.
+    """Let every position attend only to itself and to earlier positions.
 
     Paper: §3.2.3, third point.
     Returns a boolean mask (T, T), True = may look; row t is True in columns 0 to t.

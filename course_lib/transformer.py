@@ -23,7 +23,7 @@ def initialize(model: nn.Module) -> None:
 
     Paper: not described. Linear weights come from Glorot and Bengio's uniform distribution, and
     embeddings from N(0, 1 / d_model), so that, multiplied by √d_model, they match the scale of the
-    positions. A matrix shared by both counts as an embedding. Biases and gains are unchanged.
+    positions. A tied matrix counts as an embedding. Biases and gains are unchanged.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -68,8 +68,8 @@ class Transformer(nn.Module):
     """Read a source sequence, and score every possible next token of the target.
 
     Paper: §3, figure 1; shared embeddings scaled by √d_model: §3.4.
-    Submodules: src_embedding and tgt_embedding (the same if all are tied), positions, encoder,
-    decoder, and output, which shares the target embedding's weight if weights are tied.
+    Submodules: src_embedding and tgt_embedding (the same object if all are tied), positions,
+    encoder, decoder, and output, which shares the target embedding's weight if weights are tied.
     Differs: the paper does not describe its initialization; ``initialize`` describes ours.
     Differs: the paper does not say whether the output layer has a bias; ours has none.
     """
