@@ -16,7 +16,7 @@ from .data import pad_rows
 def padding_fraction(lengths: Sequence[tuple[int, int]], batches: Sequence[Sequence[int]]) -> float:
     """Compute the fraction of positions in these batches that are padding.
 
-    ``lengths`` contains every pair's token counts (S, T); a batch is a list of indices into it.
+    ``lengths`` contains every pair's token counts (S, T); each batch lists its pairs' indices.
     Raises ValueError if there are no batches or a batch is empty.
 
     >>> padding_fraction([(3, 3), (1, 2)], [[0, 1]])  # 12 positions, 9 of them with a token

@@ -311,7 +311,7 @@ def decoding_engine(
 ) -> Engine:
     """Return an engine that scores the next target token for every source (B, S).
 
-    With ``use_cache``, this is a ``DecodingEngine`` if it supports the model's class; otherwise,
+    With ``use_cache``, returns a ``DecodingEngine`` if it supports the model's class; otherwise,
     the prefix is recomputed for every token, which gives the same logits.
     """
     recompute = lambda: RecomputingEngine(model.decode, model.encode(src), src)  # noqa: E731
