@@ -27,7 +27,7 @@ COMMANDS = {
         "translate": "translate some text, or each line that you type",
         "sample": "continue a prompt with your GPT or a published model",
         "chat": "chat with a published, instruction-tuned model",
-        "evaluate": "measure how well a trained model does",
+        "evaluate": "measure how well a trained model performs",
         "download": "download a corpus or a published model, and check its files",
     },
     "Check": {

@@ -37,7 +37,7 @@ MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length co
 
 
 def train_command(options: argparse.Namespace) -> int:
-    """Train to the last step, or to the end of the step in which the user asks to stop."""
+    """Train to the last step, or stop after the current step if the user asks to."""
     names = ("set", "data", "threads", "device", "accumulate", "shard")
     again = [*find_words(options, "train", *names), "--resume"]
     prepare(options)
@@ -205,7 +205,7 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Gather the requested hyperparameters: those of the size, and then those set by options."""
+    """Gather the hyperparameters: the preset's, overridden by those set with options."""
     task = TASKS[options.task]
     others: dict[str, Any] = {}
     for text in getattr(options, "set", []):

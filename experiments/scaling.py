@@ -21,7 +21,7 @@ RUNS: list[Entry] = [
 
 
 def settings(run: Entry) -> TextGeneratorConfig:
-    """Return the settings of a run; initial weights shrink as the width grows."""
+    """Return the settings of a run; the initial weights are smaller in wider models."""
     return TextGeneratorConfig(
         **run,
         init_std=0.05 * (128 / run["d_model"]) ** 0.5,  # 0.05 is for 128

@@ -171,8 +171,8 @@ def check_number_words(text: str) -> None:
         text: The text to translate, in lower case.
 
     Raises:
-        ValueError: If the text is empty, contains any other word, or does not spell a number in
-            this way. The message says what is wrong.
+        ValueError: If the text is empty, contains a word that no such number has, or does not
+            spell a number in this way. The message says what is wrong.
     """
     words = text.replace("-", " ").split()
     example = "for example, write: three hundred forty-five"

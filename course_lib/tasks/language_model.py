@@ -85,8 +85,8 @@ class TextGenerator(Pipeline):
     ) -> list[str]:
         """Continue a prompt by ``tokens`` characters; return ``copies`` texts that begin with it.
 
-        A different seed gives different texts. The options are those of ``sample``; the temperature
-        is 0.8 unless given. Raises ValueError if the prompt is empty or has unknown characters.
+        A different seed gives different texts. The options are those of ``sample``; the default
+        temperature is 0.8. Raises ValueError if the prompt is empty or has unknown characters.
         """
         ids = self.tokenizer.encode(prompt).repeat(copies, 1).to(self.device)  # (B, T)
         generator = torch.Generator(self.device).manual_seed(seed)

@@ -85,7 +85,7 @@ def read_pairs(config: RealConfig, split: str, folder: Path | None = None) -> Pa
 
 
 class RealTranslator(Translator):
-    """Translate sentences; see ``Translator``."""
+    """A translator of real sentences; see ``Translator``."""
 
     what = "a sentence translator"
     config_class = RealConfig

@@ -27,7 +27,7 @@ VAL = 200  # numbers to measure the loss on
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(TrainingConfig):
-    """Hyperparameters of every translator; the encoder and the decoder are equally deep."""
+    """Hyperparameters of all translators; the encoder and the decoder have the same depth."""
 
     stacks = 2
     ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}

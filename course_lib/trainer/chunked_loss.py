@@ -18,7 +18,7 @@ class ChunkedLoss(nn.Module):
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether to compute logits in bfloat16, which leaves the loss 8 bits of precision.
+        bfloat16: Whether to compute logits in bfloat16, which gives the loss 8 bits of precision.
     """
 
     def __init__(

@@ -114,7 +114,7 @@ def named_moments(state: TrainState) -> dict[str, Tensor]:
 def save(state: TrainState, out: Path) -> None:
     """Write the checkpoint, and then remove older ones; every process must call this.
 
-    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
+    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints are kept.
     """
     norm: Any = nn.utils.get_total_norm(state.pipeline.model.parameters())
     norm = norm.full_tensor() if state.sharded else norm

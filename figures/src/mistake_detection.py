@@ -23,7 +23,7 @@ def counts() -> dict[str, Counter]:
 
 
 def draw() -> str:
-    """Draw one row for each module and one column for each kind; darker cells count more."""
+    """Draw a row for each module and a column for each kind; a darker cell has more mistakes."""
     found = counts()
     total = sum(sum(row.values()) for row in found.values())
     unseen = sum(row[""] for row in found.values())

@@ -19,7 +19,7 @@ def look(chapter: str, lit: str | None) -> dict:
 
 
 def around(chapter: str, lit: str | None) -> dict:
-    """Return the look of a part with inner parts, white if these are highlighted as well."""
+    """Return the look of a part with inner parts, white if they are highlighted as well."""
     return look(chapter, lit) | {"fill": LIT_FILL if lit == chapter else PAPER}
 
 
