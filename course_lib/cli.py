@@ -73,7 +73,7 @@ def run(arguments: Sequence[str], command: str) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggest a similar word after a typo, and shorten long words in error messages."""
+    """A parser that suggests a similar word after a typo, and shortens long words in errors."""
 
     commands: argparse._SubParsersAction | None = None  #: only in the top-level parser
     task = "numbers"  #: the task whose options and verb the commands use

@@ -191,7 +191,7 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
         raise ValueError("this model was trained on different text, with different characters")
     windows = side_by_side(text.val, config.max_len)
     loss = language_model.loss_on(generator.model, windows)
-    every = f"all {len(windows):,} windows of {config.max_len}, side by side"
+    every = f"all {len(windows):,} consecutive windows of {config.max_len}"
     print(f"val loss {loss:.4f} nats per character, on {every}")
     characters = {"train": len(text.train), "val": len(text.val)}
     results: dict[str, Any] = {"val_loss": loss, "characters": characters}

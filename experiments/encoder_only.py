@@ -60,7 +60,7 @@ IMAGES = ("positions", "no positions", "patches in one other order", "a new orde
 
 
 class Words:
-    """Small numbers in words of four languages, as ids, with a test split."""
+    """Small numbers written out in four languages, as ids, with a test split."""
 
     def __init__(self, below: int = 1000) -> None:
         pairs = {s: [n for n in range(below) if split_of(n) == s] for s in ("train", "test")}
@@ -134,7 +134,7 @@ def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[T
 
 @cache
 def trained_gap_model(name: str, seed: int) -> tuple[GapFiller, list[float]]:
-    """Train a model that fills gaps; return it, and its accuracy after the steps ``LOOKS``."""
+    """Train a model that fills gaps; return it, and its accuracy after each step in ``LOOKS``."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
 

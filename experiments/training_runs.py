@@ -65,10 +65,10 @@ def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
 
 
 class Unmeasured(LanguageModel):
-    """A task that does not measure, because the experiment measures after the last step."""
+    """A task without measurements, because the experiment measures after the last step."""
 
     def is_measured(self, step: int) -> bool:
-        """Never measure."""
+        """Return False after every step."""
         return False
 
 

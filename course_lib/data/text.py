@@ -19,7 +19,7 @@ MIN_FILES = 20  # a folder with fewer files is not the standard library
 
 
 class Characters:
-    """Turn text into ids and back, one id for each character.
+    """A tokenizer that gives each character its own id.
 
     Args:
         characters: The characters of the vocabulary. They are sorted, and duplicates are left out.

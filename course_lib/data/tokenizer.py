@@ -7,7 +7,7 @@ SPECIAL = ("[pad]", "[bos]", "[eos]", "[unk]")
 
 
 class Tokenizer:
-    """Split text into tokens of one vocabulary, shared by source and target.
+    """A tokenizer with one vocabulary, which source and target share.
 
     Paper: §5.1, byte-pair encoding with a shared source-target vocabulary.
 

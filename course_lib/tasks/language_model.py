@@ -105,7 +105,7 @@ SIZES = {
 
 
 class LanguageModel(Task[TextGenerator]):
-    """Train a GPT on windows of a text; see ``Task``."""
+    """The task of training a GPT on windows of a text; see ``Task``."""
 
     name = "gpt"
     sizes = SIZES

@@ -122,7 +122,7 @@ class Translator(Pipeline):
 
 
 class Numbers(Task[Translator]):
-    """Train a number-word translator; its data are generated, so no folder is read."""
+    """The task of training a number-word translator on generated data, without a data folder."""
 
     name = "numbers"
     sizes = {

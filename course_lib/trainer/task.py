@@ -63,7 +63,7 @@ P = TypeVar("P", bound=Pipeline)
 
 
 class Task(ABC, Generic[P]):
-    """Define how a pipeline is trained: its data, loss, learning rate and scores.
+    """A description of how a pipeline is trained: its data, loss, learning rate and scores.
 
     All random numbers in a step are determined by the seed and the step's number, so a run that was
     stopped and resumed takes the same steps as a run that was not.

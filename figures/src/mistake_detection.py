@@ -14,7 +14,7 @@ LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 
 
 def counts() -> dict[str, Counter]:
-    """Count how the mistakes in each module are first detected, in the order of imports."""
+    """Count how the mistakes in each module are first detected; modules are in import order."""
     found: dict[str, Counter] = {}
     for name in exercises():
         for mistake in known_mistakes(name):

@@ -33,7 +33,7 @@ def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
 
 
 def change(x: float, y: float, number: int, words: str = "") -> str:
-    """Draw a change's number, dark and square unlike a chapter's, and a label."""
+    """Draw the number of a change in a dark square, unlike a chapter's, and a label."""
     first = y + 5 - 9.5 * words.count("\n")
     return group(
         rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
