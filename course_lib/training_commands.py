@@ -73,7 +73,7 @@ def prepare(options: argparse.Namespace) -> None:
 def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
-    """Describe the run; return a function that prints measurements, or None on a terminal."""
+    """Describe the run; return a function that prints measurements, or None in a terminal."""
     total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
@@ -261,7 +261,7 @@ def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
 
 
 def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
-    """Load the trained model and its metadata; if asked to, average the last epochs' weights."""
+    """Load the trained model and its metadata; optionally average the last epochs' weights."""
     prepare(options)
     task = TASKS[options.task]
     out = _folder(options)

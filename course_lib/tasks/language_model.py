@@ -168,7 +168,7 @@ def loss_on(model: nn.Module, windows: Tensor) -> float:
 def program_lines(text: str) -> list[str]:
     """List the complete lines of a generated text, except empty lines and comments.
 
-    Neither the first line, which continues a prompt, nor the unfinished last one counts.
+    The first line, which continues a prompt, and the unfinished last line are left out.
     """
     lines = (line.strip() for line in text.split("\n")[1:-1])
     return [line for line in lines if line and not line.startswith("#")]

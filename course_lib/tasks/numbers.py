@@ -75,7 +75,7 @@ class TranslatorConfig(TranslationConfig):
 
 
 class Translator(Pipeline):
-    """A ``Transformer`` and its ``Tokenizer``, which translate text together."""
+    """A ``Transformer`` and its ``Tokenizer``, which together translate text."""
 
     what = "a number-word translator"
     config_class: ClassVar[type[TrainingConfig]] = TranslatorConfig
@@ -174,7 +174,7 @@ def folder_of(config: TranslatorConfig) -> Path:
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     """Return a trained translator, by default English to German; train it first if necessary.
 
-    Training takes half a minute. The random state and the number of threads do not change.
+    Training takes half a minute. The random state and the number of threads stay unchanged.
     Raises ValueError if the checkpoint is damaged, or the run has different hyperparameters.
     """
     config = config or TranslatorConfig()

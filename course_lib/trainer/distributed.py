@@ -1,4 +1,4 @@
-"""Training with several processes: their ranks, their tasks, and how they communicate (§5.2)."""
+"""Training with several processes: their ranks, roles and communication (§5.2)."""
 
 import os
 from collections.abc import Iterator

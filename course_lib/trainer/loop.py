@@ -61,7 +61,7 @@ def start(
 
 
 def make_step(state: TrainState) -> None:
-    """Take the next training step, without waiting for a number from the device."""
+    """Take the next training step, without waiting for results from the device."""
     state.module.train()
     losses, rate = micro_batch_losses(state), state.task.rate(state.step + 1)
     model, clip_norm = state.pipeline.model, state.task.clip_norm
@@ -93,7 +93,7 @@ def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
 
 
 def seed_step(state: TrainState, part: int) -> None:
-    """Seed the next step's random numbers, but not on unused devices, because that is slow."""
+    """Seed the next step's random numbers, but skip unused devices, because seeding is slow."""
     seed = SEEDS * (state.pipeline.config.seed + SEEDS * part) + state.step + 1
     torch.default_generator.manual_seed(seed)
     if state.losses.is_cuda:
