@@ -17,13 +17,13 @@ def capture_attention(
 
     Args:
         attentions: Lists of ``MultiHeadAttention`` layers, by name.
-        run: The function that runs the model. It must call every layer once.
+        run: The function that runs the model. It must call every layer exactly once.
 
     Returns:
         For each name, the weights ``(N, B, H, T, S)`` of its N layers.
 
     Raises:
-        ValueError: If a list is empty, or an entry is not an attention layer or is not called once.
+        ValueError: If a list is empty, or holds anything but attention layers that are called once.
     """
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         return 0
     except UnicodeError as error:
-        sentence = f"a word, a path or a file is not valid UTF-8 ({error})"
+        sentence = f"an argument, a path or a file is not valid UTF-8 ({error})"
     except (ValueError, OSError) as error:
         sentence = str(error)
     except (MemoryError, RuntimeError) as error:
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str], command: str) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggest a similar word after a typo, and shorten long words in error messages."""
+    """A parser that suggests a similar word after a typo, and shortens long words in errors."""
 
     commands: argparse._SubParsersAction | None = None  #: only in the top-level parser
     task = "numbers"  #: the task whose options and verb the commands use
@@ -135,7 +135,8 @@ def task_of(arguments: Sequence[str]) -> str:
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     """Build the parser for all commands, with the options of one task.
 
-    If ``command`` is given and not in ``LEARNERS``, we skip their options to avoid importing torch.
+    If ``command`` is not a learner's command, we skip the options of those commands, because
+    adding them would import torch.
     """
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")

@@ -27,7 +27,7 @@ COMMANDS = {
         "translate": "translate some text, or each line that you type",
         "sample": "continue a prompt with your GPT or a published model",
         "chat": "chat with a published, instruction-tuned model",
-        "evaluate": "measure how well a trained model does",
+        "evaluate": "measure how well a trained model performs",
         "download": "download a corpus or a published model, and check its files",
     },
     "Check": {
@@ -71,7 +71,7 @@ def shortened(sentence: str) -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return “Did you mean …?” with the name closest to a word, or an empty string."""
+    """Return “Did you mean …?” with the closest name, or an empty string if no name is close."""
     near = difflib.get_close_matches(word[:QUOTED], list(names), n=1)
     return f". Did you mean `{near[0]}`?" if near else ""
 
@@ -94,7 +94,7 @@ def paint_signs(text: str) -> str:
 
 
 def tell(sentence: str) -> None:
-    """Print a message to stderr, but only if stderr is a terminal, to keep log files clean."""
+    """Print a message to stderr if it is a terminal; otherwise print nothing, for clean logs."""
     if sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 

@@ -129,7 +129,7 @@ TASK_OPTIONS = {
                     "library": "the source code of Python's standard library",
                     "shakespeare": "the plays of Shakespeare",
                 },
-                help="text that the model is trained on (default: library)",
+                help="text to train on (default: library)",
             ),
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },
@@ -155,7 +155,7 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change a hyperparameter"
     )
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
-    about = "with torchrun, give each process a part of the weights (FSDP2) instead of a copy (DDP)"
+    about = "with torchrun, shard the weights over processes (FSDP2) instead of copying them (DDP)"
     trains.add_argument("--shard", action="store_true", help=about)
     about = "split each batch into K micro-batches to save memory; the gradients stay the same"
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
@@ -232,7 +232,7 @@ def _add_arguments(command: argparse.ArgumentParser, options: Options) -> None:
 
 
 def announce(options: argparse.Namespace) -> None:
-    """Print what will be trained and how long it takes; only one of several processes prints it."""
+    """Say what the command does first; for training, only the main process prints."""
     if options.command in ("translate", "sample", "chat", "evaluate"):
         tell("Loading the model …")
     elif options.command == "train" and os.environ.get("RANK", "0") == "0":  # set by torchrun

@@ -101,7 +101,7 @@ def write(
 
 
 def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
-    """Yield the tokens' text as soon as each character is complete, without special tokens."""
+    """Yield the text of tokens as its characters become complete, without special tokens."""
     stream = DecodeStream(skip_special_tokens=True)
     for token in tokens:
         if text := stream.step(tokenizer, token):
@@ -129,7 +129,7 @@ def continue_text(
 
 
 class Conversation:
-    """Chat with a published model that was trained to chat; the model reads each token only once.
+    """A chat with a published model that was trained to chat; it reads each token only once.
 
     ``notes`` contains remarks about the last answer, for example that it was cut off.
     ``ends`` contains the ids that end an answer, and ``end_id`` is the id of the model's own end
@@ -161,7 +161,7 @@ class Conversation:
         self.ids: list[int] = []  # of the conversation; the engine has read the first of them
 
     def answer(self, question: str) -> Iterator[str]:
-        """Yield the answer to a question piece by piece, given the conversation up to now.
+        """Yield the answer to a question piece by piece, given the conversation so far.
 
         If the caller stops early, the conversation keeps the part that was yielded. If the question
         no longer fits, a new conversation begins.
@@ -218,7 +218,7 @@ def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
     """
 
     def reject(reason: str) -> None:
-        """Raise the error that a template asks for."""
+        """Raise an error with the message from the template."""
         raise TemplateError(reason)
 
     environment = ImmutableSandboxedEnvironment(

@@ -209,12 +209,12 @@ def check_factors(factors: Sequence[float], pairs: int) -> None:
 
 
 def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int = 0) -> None:
-    """Check that an embedding can look up ids (B, L); ``name`` is what the message calls them.
+    """Check that an embedding can look up ids (B, L), which the message calls ``name``.
 
     Raises ValueError if they are not integers of shape (B, L), if there are none, if there are more
     than ``max_len`` including the ``start`` tokens before them, or if any of them is not from 0 to
-    vocab_size - 1. The values are checked only on the CPU, and not in compiled code, because a
-    program that reads them on a GPU has to wait for it.
+    vocab_size - 1. The values are checked only on the CPU, and not in compiled code, because
+    reading them from a GPU would make the program wait for it.
     """
     dtype = getattr(ids, "dtype", type(ids))
     if dtype not in (torch.int64, torch.int32):
@@ -358,7 +358,7 @@ def check_scores(scores: Tensor, temperature: float) -> None:
     """Check that the softmax of every row of scores is defined.
 
     Raises ValueError if a row contains nan, infinity, or no finite score. The values are checked
-    only on the CPU, because a program that reads them on a GPU has to wait for it.
+    only on the CPU, because reading them from a GPU would make the program wait for it.
     """
     if scores.device.type == "cpu" and not scores.amax(dim=-1).isfinite().all():
         raise ValueError(

@@ -37,7 +37,7 @@ MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length co
 
 
 def train_command(options: argparse.Namespace) -> int:
-    """Train to the last step, or to the end of the step in which the user asks to stop."""
+    """Train to the last step, or stop after the current step if the user asks to."""
     names = ("set", "data", "threads", "device", "accumulate", "shard")
     again = [*find_words(options, "train", *names), "--resume"]
     prepare(options)
@@ -73,7 +73,7 @@ def prepare(options: argparse.Namespace) -> None:
 def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
-    """Describe the run; return a function that prints measurements, or None on a terminal."""
+    """Describe the run; return a function that prints measurements, or None in a terminal."""
     total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
@@ -191,7 +191,7 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
         raise ValueError("this model was trained on different text, with different characters")
     windows = side_by_side(text.val, config.max_len)
     loss = language_model.loss_on(generator.model, windows)
-    every = f"all {len(windows):,} windows of {config.max_len}, side by side"
+    every = f"all {len(windows):,} consecutive windows of {config.max_len}"
     print(f"val loss {loss:.4f} nats per character, on {every}")
     characters = {"train": len(text.train), "val": len(text.val)}
     results: dict[str, Any] = {"val_loss": loss, "characters": characters}
@@ -205,7 +205,7 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Gather the requested hyperparameters: those of the size, and then those set by options."""
+    """Gather the hyperparameters: the preset's, overridden by those set with options."""
     task = TASKS[options.task]
     others: dict[str, Any] = {}
     for text in getattr(options, "set", []):
@@ -261,7 +261,7 @@ def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
 
 
 def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
-    """Load the trained model and its metadata; if asked to, average the last epochs' weights."""
+    """Load the trained model and its metadata; optionally average the last epochs' weights."""
     prepare(options)
     task = TASKS[options.task]
     out = _folder(options)

@@ -43,7 +43,7 @@ def chapter() -> dict[str, Any]:
 
 @cache
 def start(seed: int, kind: str = "supervised") -> GPT:
-    """Return a seed's base model, or the model that was fine-tuned on answers."""
+    """Return a seed's base model, or the one that was fine-tuned on answers."""
     if kind == "base":
         return chapter()["pretrain"](seed)
     chats = chapter()["demonstrations"](seed)

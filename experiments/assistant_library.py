@@ -5,7 +5,7 @@ The course does not depend on trl. Install it into a separate environment, next 
     python -m venv trl-env && trl-env/bin/pip install -c constraints.txt -e . trl transformers
     trl-env/bin/python experiments/assistant_library.py
 
-Both compute their losses on the same random answers, with the same small, random Llama.
+The course and trl use the same random answers and the same small Llama with random weights.
 """
 
 from tempfile import TemporaryDirectory

@@ -1,7 +1,7 @@
 """Compute chapter 17's statistics of Multi30k: new and rare words, subword tokens, padding.
 
-It reads train and val, but never test, from the folder that COURSE_DATA names. It records numbers,
-but no sentences from the corpus.
+The script reads train and val, but never test, from the folder that COURSE_DATA names. It records
+numbers, but no sentences from the corpus.
 """
 
 import re

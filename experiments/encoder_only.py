@@ -1,8 +1,8 @@
 """Train the encoders of chapter 20 and their controls with three seeds, and record their scores.
 
-They answer four questions: how much both directions help at a gap, how much BERT's rule for the
-chosen tokens helps, how many labels a trained encoder saves, and how much positions help a
-Transformer that classifies digits. A run takes less than a minute on one idle core.
+The scores answer four questions: how much it helps to read in both directions when filling a gap,
+how much BERT's 80/10/10 masking rule helps, how many labels a pretrained encoder saves, and how
+much positions help a Transformer that reads digits. A run takes under a minute on an idle core.
 """
 
 from collections import deque
@@ -59,7 +59,7 @@ IMAGES = ("positions", "no positions", "patches in one other order", "a new orde
 
 
 class Words:
-    """Small numbers in words of four languages, as ids, with a test split."""
+    """Small numbers written out in four languages, as ids, with a test split."""
 
     def __init__(self, below: int = 1000) -> None:
         pairs = {s: [n for n in range(below) if split_of(n) == s] for s in ("train", "test")}
@@ -95,7 +95,7 @@ def new_encoder() -> EncoderOnly:
 def learn(
     model: nn.Module, draw_loss: Callable[[], Tensor], steps: int, peak: float
 ) -> Iterator[int]:
-    """Train a model on the losses that ``draw_loss`` returns; yield each step when it is done."""
+    """Train a model on the losses from ``draw_loss``; yield the number of each finished step."""
     optimizer = torch.optim.AdamW(param_groups(model, 0.01), fused=True)
     for step in range(1, steps + 1):
         rate = warmup_cosine(step, max(1, steps // 10), steps=steps, peak=peak)
@@ -120,7 +120,7 @@ class GapFiller(nn.Module):
 
 
 def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return what a model reads and predicts in one step."""
+    """Return the ids that a model reads in one step, and those it should predict."""
     special = dict(mask_id=words().mask_id, pad_id=words().pad_id)
     num_ordinary = len(words().characters)
     inputs, targets = mask_tokens(ids, num_ordinary=num_ordinary, generator=draw, **special)
@@ -133,7 +133,7 @@ def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[T
 
 @cache
 def trained_gap_model(name: str, seed: int) -> tuple[GapFiller, list[float]]:
-    """Train a model that fills gaps; return it, and its accuracy after the steps ``LOOKS``."""
+    """Train a model that fills gaps; return it, and its accuracy after each step in ``LOOKS``."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
 
@@ -158,7 +158,7 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
     """Hide each character of the test words in turn; return the fraction that the model restores.
 
     The first character is left out, because nothing comes before it. With a generator, we replace
-    each character by a random wrong one, instead of [mask].
+    each character with a random wrong one, instead of [mask].
     """
     right = []
     for place in range(1, words().test.size(1)):
@@ -177,7 +177,7 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
 
 
 def fill_gaps(name: str, seed: int) -> Entry:
-    """Train a model; return how often it restores hidden characters, and wrong ones."""
+    """Train a model; return how often it restores hidden characters and corrects wrong ones."""
     model, accuracies = trained_gap_model(name, seed)
     entry: Entry = {"accuracy": accuracies}
     if not model.causal:
@@ -220,12 +220,12 @@ def one_hot(ids: Tensor, mask: Tensor) -> Tensor:
 
 
 def tell_languages(name: str, seed: int) -> Entry:
-    """Learn languages from a few labeled words; return the accuracy for each number of labels."""
+    """Classify languages after seeing few labels; return the accuracy per number of labels."""
     return {"accuracy": [language_accuracy(name, seed, count) for count in LABELS]}
 
 
 def language_accuracy(name: str, seed: int, count: int) -> float:
-    """Learn to classify languages from ``count`` labels each, and return the accuracy."""
+    """Learn to classify languages from ``count`` labels per language; return the accuracy."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
     encoder = one_hot if name == "character counts" else new_encoder()

@@ -18,7 +18,7 @@ class SampledLanguageModel(LanguageModel):
     """A language-model task that also records texts after some steps."""
 
     def measure(self, pipeline: TextGenerator, step: int) -> dict:
-        """Measure the loss on windows of val, and record a text after the steps ``LOOKS``."""
+        """Measure the loss on windows of val, and record a text after each step in ``LOOKS``."""
         line: dict = super().measure(pipeline, step)
         if step in LOOKS:
             line["text"] = pipeline.generate(PROMPT, LENGTH)[0]

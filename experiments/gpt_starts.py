@@ -1,6 +1,6 @@
 """Train the small GPT of chapter 19 from eight initializations, and record how its loss falls.
 
-Each one draws weights with GPT-2's standard deviation 0.02, and then enlarges some matrices.
+Each initialization uses GPT-2's standard deviation of 0.02, and then enlarges some matrices.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Compare SmolLM2-135M-Instruct in the course's classes with the ``transformers`` library.
+"""Compare SmolLM2-135M-Instruct in the course's classes and in the ``transformers`` library.
 
 For each of ten prompts, the record has the library's tokens, whether ours agree, and how much the
 logits differ. For the first prompt, it also has the library's residual stream after every layer.
@@ -62,7 +62,7 @@ def streams(model: transformers.PreTrainedModel, ids: Tensor) -> list[Tensor]:
 
 @torch.no_grad()
 def compare(prompt: str, new_tokens: int = NEW_TOKENS) -> Entry:
-    """Continue a prompt greedily on both sides; compare all logits, with and without our engine."""
+    """Continue a prompt with both models; compare all logits, with and without our engine."""
     model, tokenizer = ours()
     prompt_ids = torch.tensor([tokenizer.encode(prompt).ids])  # (1, T)
     every = torch.ones_like(prompt_ids)  # otherwise, the library masks <|im_end|> as padding
@@ -90,7 +90,7 @@ def compare(prompt: str, new_tokens: int = NEW_TOKENS) -> Entry:
 
 
 def record(run: Entry) -> Entry:
-    """Compare both sides on a prompt; for the first prompt, also record the residual stream."""
+    """Compare both models on a prompt; for the first prompt, also record the residual stream."""
     entry = compare(run["prompt"])
     entry["text"] = ours()[1].decode(entry["tokens"], skip_special_tokens=False)
     if run["prompt"] == PROMPTS[0]:

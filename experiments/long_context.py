@@ -1,8 +1,8 @@
-"""Train a decoder on windows of 64 characters, then scale its angles so that it can read 256.
+"""Train a decoder on windows of 64 characters, and scale its RoPE angles so it can read 256.
 
 For each seed and each rule for the angles, the record has the loss in every stretch of 32
 characters, before and after a short fine-tuning on windows of 256. One rule is only a control. For
-comparison, we also record the losses if the model reads only the most recent 64 characters.
+comparison, we also record the losses when the model reads only the most recent 64 characters.
 """
 
 import math
@@ -62,7 +62,7 @@ def by_stretch(model: ModernDecoder, windows: Tensor) -> list[float]:
 
 
 def from_recent(model: ModernDecoder, windows: Tensor) -> list[float]:
-    """Return the losses by stretch if the model reads only the last ``TRAINED`` characters."""
+    """Return the losses by stretch when the model reads only the last ``TRAINED`` characters."""
     cut = windows.unfold(1, TRAINED + 1, STRETCH)  # (windows, stretches - 1, TRAINED + 1)
     pieces = [by_stretch(model, cut[:, i]) for i in range(cut.size(1))]
     return [pieces[0][0], *(last for *_, last in pieces)]

@@ -1,4 +1,4 @@
-"""Fine-tune SmolLM2-135M-Instruct with LoRA until it answers like a pirate, and record it.
+"""Fine-tune SmolLM2-135M-Instruct with LoRA to answer like a pirate, and record the results.
 
 For each seed, the record contains the loss at every step, and the answers to held-out questions
 and the perplexity of a plain text before and after fine-tuning.

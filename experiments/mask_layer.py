@@ -2,8 +2,9 @@
 
 A small translator of the number words from 1 to 999, from English to German, has one layer for each
 kind of attention in the Transformer. Each reads embeddings with positional encodings, so the
-embeddings and the query and key projections determine all weights. The file contains them, rounded
-to two decimals. python experiments/mask_layer.py takes a few seconds.
+embeddings and the query and key projections determine all attention weights. The file contains
+the embeddings and projections, rounded to two decimals.
+python experiments/mask_layer.py takes a few seconds.
 """
 
 import json
@@ -102,7 +103,7 @@ def train() -> tuple[SmallTranslator, float]:
 
 
 def hide(ids: Tensor) -> Tensor:
-    """Replace some words by [unk], but keep padding and [bos]."""
+    """Replace some words with [unk], but keep padding and [bos]."""
     hidden = (torch.rand(ids.shape) < HIDDEN) & (ids > UNK_ID)
     return ids.masked_fill(hidden, UNK_ID)
 

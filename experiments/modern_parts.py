@@ -1,4 +1,4 @@
-"""Train a GPT without biases, and variants that each replace one part as in chapter 21."""
+"""Train a GPT without biases, and variants that each replace one part, as in chapter 21."""
 
 import math
 from collections.abc import Callable

@@ -139,7 +139,7 @@ def mutants() -> list[Mistake]:
 
 
 def identity(mistake: Mistake | None) -> Entry:
-    """Return the names that identify a mistake or the correct model, with a checksum of edits."""
+    """Return the names that identify a mistake or the correct model, and its edits' checksum."""
     name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
     checksum = crc32(repr(mistake and mistake.edits).encode())
     return {"exercise": name[0], "mistake": name[1], "edits": checksum}

@@ -1,8 +1,8 @@
 """Train chapter 19's GPT in four widths, with three seeds, and record how the loss falls.
 
 After its warm-up, the learning rate is constant, so each intermediate measurement is the result of
-a shorter run. One seed is also trained at a different rate, because the best rate depends on the
-width.
+a shorter run. The runs of one seed are repeated at a higher rate, because the best rate depends on
+the width.
 """
 
 from training_runs import fit_language_model, main
@@ -21,7 +21,7 @@ RUNS: list[Entry] = [
 
 
 def settings(run: Entry) -> TextGeneratorConfig:
-    """Return the settings of a run; initial weights shrink as the width grows."""
+    """Return the settings of a run; the initial weights are smaller in wider models."""
     return TextGeneratorConfig(
         **run,
         init_std=0.05 * (128 / run["d_model"]) ** 0.5,  # 0.05 is for 128

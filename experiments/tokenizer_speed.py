@@ -1,7 +1,7 @@
 """Compare the speed of chapter 10's byte-pair encoding with the library's on Multi30k.
 
-It reads train from the folder that COURSE_DATA names, and records ratios of processor times. For
-the library, it takes the median of three rounds. The plain version is slow, so it runs only once.
+The script reads train from the folder that COURSE_DATA names, and records ratios of processor
+times: the library's median of three rounds, and one round of the slow plain version.
 """
 
 import os

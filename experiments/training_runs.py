@@ -1,4 +1,4 @@
-"""Train the runs that are missing from the record of an experiment."""
+"""Run the training runs that are missing from an experiment's record."""
 
 import argparse
 import platform
@@ -25,13 +25,13 @@ def main(
     train_one: Callable[[Entry], Entry],
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Train the runs that are missing, and record each one as soon as it is done.
+    """Run the training runs that are missing, and record each one as soon as it is done.
 
     ``runs`` identifies each run, and ``train_one`` returns the measurements to record. If the
     experiment has changed, entries that no longer match a run are removed.
     """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--file", type=Path, default=record, help="the file of the record")
+    parser.add_argument("--file", type=Path, default=record, help="record file")
     file = parser.parse_args(arguments).file
     torch.set_num_threads(1)
     print(f"The record is {file}", flush=True)
@@ -65,10 +65,10 @@ def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
 
 
 class Unmeasured(LanguageModel):
-    """A task that does not measure, because the experiment measures after the last step."""
+    """A task without measurements, because the experiment measures after the last step."""
 
     def is_measured(self, step: int) -> bool:
-        """Never measure."""
+        """Return False after every step."""
         return False
 
 

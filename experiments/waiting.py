@@ -1,7 +1,7 @@
 """Train a small translator with Adam in three ways, and record the final loss.
 
-The learning rate is constant, or it has a linear warm-up, or it is 0 for some steps, in which
-Adam's averages become reliable, and then constant.
+The learning rate is constant; or it warms up linearly; or it is 0 for some steps, so that Adam's
+averages become reliable, and constant after that.
 """
 
 from dataclasses import replace

@@ -473,7 +473,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     text = read_shakespeare(tmp_path / "data")
     windows = side_by_side(text.val, 8)
     loss = language_model.loss_on(writer.model, windows)
-    every = f"all {len(windows)} windows of 8, side by side"
+    every = f"all {len(windows)} consecutive windows of 8"
     assert out == f"val loss {loss:.4f} nats per character, on {every}\n"
     assert entry["dropout"] == WRITER.dropout and entry["val_loss"] == loss
     assert entry["history"] == content["history"] and len(entry["history"]) == 3

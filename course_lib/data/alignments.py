@@ -113,7 +113,7 @@ def token_digits(tokens: Sequence[str], number: int, language: str) -> list[froz
         language: ``"en"``, or one of ``LANGUAGES``.
 
     Returns:
-        For every token, the places of all digits that one of its characters contributes to.
+        For every token, the places of all digits that any of its characters contribute to.
 
     Raises:
         ValueError: If the tokens do not spell the number.

@@ -34,16 +34,16 @@ def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
 
 
 class BatchMaker:
-    """Draw a random batch for any step; the same step always gets the same batch.
+    """Random batches for training steps; the same step always gets the same batch.
 
-    A batch depends only on seed and step, so a resumed training run gets the same batches as an
-    uninterrupted one.
+    A batch depends only on the seed and the step, so a resumed training run gets the same batches
+    as an uninterrupted one.
 
     Args:
         pairs: Source and target texts.
         tokenizer: Turns the texts into ids, once for all batches.
         batch_size: Number of sentences in a batch, B.
-        seed: Seed of the random draws.
+        seed: Random seed.
 
     Raises:
         ValueError: If there are no pairs, or the batch size is below 1.

@@ -73,7 +73,7 @@ def load_multi30k(
         folder: As in ``multi30k_folder``.
 
     Returns:
-        Source and target texts as published, but with exactly one space between words.
+        The published source and target texts, but with exactly one space between words.
 
     Raises:
         ValueError: If the split or the direction is unknown, or if files are missing or do not

@@ -66,7 +66,7 @@ def split_of(number: int) -> str:
 def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     """Draw numbers from a split: for each, draw d uniformly from 1 to 6, then a number below 10^d.
 
-    There are few short numbers, so the training split repeats them. In the other splits, all
+    There are only a few short numbers, so the training split repeats them. In the other splits, all
     numbers are different, so that a score counts each number once.
 
     Args:
@@ -105,7 +105,7 @@ def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list
         seed: The same seed gives the same numbers.
 
     Returns:
-        Pairs of English words and their translation.
+        Pairs of English number words and their translation.
 
     Raises:
         ValueError: For the same reasons as in ``draw_numbers`` and ``spell``.
@@ -171,8 +171,8 @@ def check_number_words(text: str) -> None:
         text: The text to translate, in lower case.
 
     Raises:
-        ValueError: If the text is empty, contains any other word, or does not spell a number in
-            this way. The message says what is wrong.
+        ValueError: If the text is empty, contains a word that no such number has, or does not
+            spell a number in this way. The message says what is wrong.
     """
     words = text.replace("-", " ").split()
     example = "for example, write: three hundred forty-five"

@@ -19,7 +19,7 @@ MIN_FILES = 20  # a folder with fewer files is not the standard library
 
 
 class Characters:
-    """Turn text into ids and back, one id for each character.
+    """A tokenizer that gives each character its own id.
 
     Args:
         characters: The characters of the vocabulary. They are sorted, and duplicates are left out.
@@ -74,15 +74,15 @@ class Text:
 def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Path]]:
     """List the modules of Python's standard library for training and for validation.
 
-    A file is for validation if the checksum of its name ends in 0, which is true for about one file
-    in ten. It therefore belongs to the same part in every version of Python. Files with characters
-    that are not in ``PRINTABLE`` are left out.
+    A file is used for validation if the checksum of its name ends in 0, which is true for about one
+    file in ten. It therefore belongs to the same part in every version of Python. Files with
+    characters that are not in ``PRINTABLE`` are left out.
 
     Args:
         folder: The folder of the library. The default is the running Python's library.
 
     Raises:
-        ValueError: If there are too few files, because some installations contain none.
+        ValueError: If there are too few files; some Python installations contain none.
     """
     folder = Path(folder or sysconfig.get_path("stdlib"))
     printable = PRINTABLE.encode()

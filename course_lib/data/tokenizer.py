@@ -7,7 +7,7 @@ SPECIAL = ("[pad]", "[bos]", "[eos]", "[unk]")
 
 
 class Tokenizer:
-    """Split text into tokens of one vocabulary, shared by source and target.
+    """A tokenizer with one vocabulary, which source and target share.
 
     Paper: §5.1, byte-pair encoding with a shared source-target vocabulary.
 
@@ -38,10 +38,10 @@ class Tokenizer:
         """Merge the most frequent pair of tokens repeatedly, until the vocabulary is full.
 
         Args:
-            texts: Text in both languages, from the training split only.
+            texts: Texts in both languages, from the training split only.
             vocab_size: Number of tokens to learn, including the four special tokens. The vocabulary
                 is smaller if no more pairs are left to merge.
-            split_punctuation: Whether every punctuation mark is a separate token. If so, ``Mann``
+            split_punctuation: Whether every punctuation mark is a separate token, so that ``Mann``
                 and ``Mann,`` share the token ``▁Mann``. It is False for number words, because their
                 hyphens belong to the words.
         """

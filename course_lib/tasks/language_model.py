@@ -85,8 +85,8 @@ class TextGenerator(Pipeline):
     ) -> list[str]:
         """Continue a prompt by ``tokens`` characters; return ``copies`` texts that begin with it.
 
-        A different seed gives different texts. The options are those of ``sample``; the temperature
-        is 0.8 unless given. Raises ValueError if the prompt is empty or has unknown characters.
+        A different seed gives different texts. The options are those of ``sample``; the default
+        temperature is 0.8. Raises ValueError if the prompt is empty or has unknown characters.
         """
         ids = self.tokenizer.encode(prompt).repeat(copies, 1).to(self.device)  # (B, T)
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -105,7 +105,7 @@ SIZES = {
 
 
 class LanguageModel(Task[TextGenerator]):
-    """Train a GPT on windows of a text; see ``Task``."""
+    """The task of training a GPT on windows of a text; see ``Task``."""
 
     name = "gpt"
     sizes = SIZES
@@ -168,7 +168,7 @@ def loss_on(model: nn.Module, windows: Tensor) -> float:
 def program_lines(text: str) -> list[str]:
     """List the complete lines of a generated text, except empty lines and comments.
 
-    Neither the first line, which continues a prompt, nor the unfinished last one counts.
+    The first line, which continues a prompt, and the unfinished last line are left out.
     """
     lines = (line.strip() for line in text.split("\n")[1:-1])
     return [line for line in lines if line and not line.startswith("#")]

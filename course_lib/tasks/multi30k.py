@@ -85,7 +85,7 @@ def read_pairs(config: RealConfig, split: str, folder: Path | None = None) -> Pa
 
 
 class RealTranslator(Translator):
-    """Translate sentences; see ``Translator``."""
+    """A translator of real sentences; see ``Translator``."""
 
     what = "a sentence translator"
     config_class = RealConfig
@@ -128,7 +128,7 @@ class RealTranslator(Translator):
 
 
 class Multi30k(Task[RealTranslator]):
-    """Train a sentence translator, and measure it after every epoch; see ``Task``."""
+    """The task of training a sentence translator, measured after every epoch; see ``Task``."""
 
     name = "multi30k"
     sizes = SIZES
@@ -162,7 +162,7 @@ class Multi30k(Task[RealTranslator]):
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def training_module(self) -> nn.Module:
-        """Return the module that computes a step's loss without holding all logits at once."""
+        """Return the module that computes a step's loss without storing all logits together."""
         config = self.pipeline.config
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 

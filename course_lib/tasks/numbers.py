@@ -27,7 +27,7 @@ VAL = 200  # numbers to measure the loss on
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(TrainingConfig):
-    """Hyperparameters of every translator; the encoder and the decoder are equally deep."""
+    """Hyperparameters of all translators; the encoder and the decoder have the same depth."""
 
     stacks = 2
     ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}
@@ -75,7 +75,7 @@ class TranslatorConfig(TranslationConfig):
 
 
 class Translator(Pipeline):
-    """A ``Transformer`` and its ``Tokenizer``, which translate text together."""
+    """A ``Transformer`` and its ``Tokenizer``, which together translate text."""
 
     what = "a number-word translator"
     config_class: ClassVar[type[TrainingConfig]] = TranslatorConfig
@@ -122,7 +122,7 @@ class Translator(Pipeline):
 
 
 class Numbers(Task[Translator]):
-    """Train a number-word translator; its data are generated, so no folder is read."""
+    """The task of training a number-word translator on generated data, without a data folder."""
 
     name = "numbers"
     sizes = {
@@ -174,7 +174,7 @@ def folder_of(config: TranslatorConfig) -> Path:
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     """Return a trained translator, by default English to German; train it first if necessary.
 
-    Training takes half a minute. The random state and the number of threads do not change.
+    Training takes half a minute. The random state and the number of threads stay unchanged.
     Raises ValueError if the checkpoint is damaged, or the run has different hyperparameters.
     """
     config = config or TranslatorConfig()

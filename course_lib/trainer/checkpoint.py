@@ -1,7 +1,7 @@
 """Checkpoints of training runs, with tensors as safetensors and everything else as JSON.
 
 A checkpoint is a folder. Every process writes a tensor file, whether it has all weights or a
-shard of them, and any number of processes can continue from there. A checkpoint contains no code.
+shard of them, and any number of processes can resume from it. A checkpoint contains no code.
 """
 
 import json
@@ -42,8 +42,9 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, with its metadata last, so that an unfinished checkpoint is ignored.
 
-    The metadata are numbers, strings, and lists and dicts of them. No two tensors may share memory.
-    Every process of ``world`` must call this with its shards. Raises OSError if writing fails.
+    The metadata contain numbers, strings, and lists and dicts of them. No two tensors may share
+    memory. Every process of ``world`` must call this with its shards. Raises OSError if writing
+    fails.
     """
     if world.is_main:
         if folder.exists() or folder.is_symlink():
@@ -73,7 +74,7 @@ def remove_checkpoint(folder: Path) -> None:
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """Read everything in a checkpoint except its tensors, and compare the checksums of all files.
+    """Read everything in a checkpoint except its tensors, and verify the checksums of all files.
 
     Raises ValueError if it is not a checkpoint of this course, or was cut off or changed.
     """
@@ -93,7 +94,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
     """Fill tensors, whole or sharded, from a checkpoint, however many processes wrote it.
 
-    A tensor may have several names, like tied weights; the checkpoint needs only one of them.
+    A tensor may have several names, as tied weights do; the checkpoint needs only one of them.
 
     Raises ValueError if a tensor is missing or has a different shape.
     """

@@ -10,7 +10,7 @@ ROWS = 512  # 512 rows of 8,000 logits are 16 MB
 
 
 class ChunkedLoss(nn.Module):
-    """Compute the loss of a ``Transformer`` whose output layer has no bias, a few rows at a time.
+    """The loss of a ``Transformer`` without an output bias, computed a few rows at a time.
 
     Paper: §5.4, label smoothing; equal to ``label_smoothed_cross_entropy`` with ``pad_id=None`` on
     the real tokens. Padding never reaches the output layer.
@@ -18,7 +18,7 @@ class ChunkedLoss(nn.Module):
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether to compute logits in bfloat16, which leaves the loss 8 bits of precision.
+        bfloat16: Whether to compute logits in bfloat16, which gives the loss 8 bits of precision.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Training with several processes: their ranks, their tasks, and how they communicate (§5.2)."""
+"""Training with several processes: their ranks, roles and communication (§5.2)."""
 
 import os
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ ALONE = World()
 
 @contextmanager
 def init_distributed(device: str = "cpu") -> Iterator[World]:
-    """Join the processes that ``torchrun`` has started, and leave them when the context ends.
+    """Join the process group under ``torchrun``, and leave it when the context ends.
 
-    They communicate through gloo, or, on ``"cuda"`` with one GPU for each process, through nccl.
+    The backend is nccl on ``"cuda"``, with one GPU per process, and gloo otherwise.
     Raises ValueError if there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
@@ -74,7 +74,7 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
 def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:
     """Divide the work among the processes; return the module to call during training.
 
-    Each process has all weights (DDP) or, if ``sharded``, a part of them (FSDP2, in place).
+    Each process holds all weights (DDP) or, if ``sharded``, a shard of them (FSDP2, in place).
     """
     if world.size == 1:
         return model

@@ -1,4 +1,4 @@
-"""The computer that trains: its processor, threads and memory, and the precision it uses."""
+"""The computer that runs the training: its processor, threads, memory and precision."""
 
 import math
 import os
@@ -97,7 +97,7 @@ def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None
 
 
 def bfloat16_pays() -> bool:
-    """Measure, in a tenth of a second, whether this processor multiplies faster in bfloat16."""
+    """Measure whether this processor multiplies faster in bfloat16, in a tenth of a second."""
     taken = {}
     for dtype in (torch.float32, torch.bfloat16):
         a, b = torch.ones(1024, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)

@@ -40,7 +40,7 @@ def start(
     """Begin a training run, or continue the one in a checkpoint from ``read_checkpoint``.
 
     The data come from the folder ``data``, or from COURSE_DATA. Every process of ``world`` must
-    call this; if ``sharded``, they divide the weights among themselves. Each splits its rows into
+    call this; if ``sharded``, each keeps a shard of the weights. Each process splits its rows into
     ``accumulate`` micro-batches. Raises ValueError if the checkpoint is from a different run, the
     data are missing, or memory is too small.
     """
@@ -61,7 +61,7 @@ def start(
 
 
 def make_step(state: TrainState) -> None:
-    """Take the next training step, without waiting for a number from the device."""
+    """Take the next training step, without waiting for results from the device."""
     state.module.train()
     losses, rate = micro_batch_losses(state), state.task.rate(state.step + 1)
     model, clip_norm = state.pipeline.model, state.task.clip_norm
@@ -93,7 +93,7 @@ def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
 
 
 def seed_step(state: TrainState, part: int) -> None:
-    """Seed the next step's random numbers, but not on unused devices, because that is slow."""
+    """Seed the next step's random numbers, but skip unused devices, because seeding is slow."""
     seed = SEEDS * (state.pipeline.config.seed + SEEDS * part) + state.step + 1
     torch.default_generator.manual_seed(seed)
     if state.losses.is_cuda:
@@ -139,7 +139,7 @@ def train(
     Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` includes
     the time before the run was resumed. ``stop`` is called after every step, and ``report`` is
     called with every new line of the history. Returns whether the last step is done.
-    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
+    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints are kept.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
     enough = False
@@ -173,7 +173,7 @@ def advance(bar: tqdm, state: TrainState) -> None:
 
 
 def latest_losses(state: TrainState) -> str:
-    """Return the latest losses; a GPU's are read only after a measurement, to avoid waiting."""
+    """Return the latest losses; on a GPU, read them only after a measurement, to avoid a wait."""
     read = state.losses.device.type == "cpu" or state.task.is_measured(state.step)
     total, count = state.losses.tolist() if read else (0.0, 0.0)
     losses = dict(state.history[-1]) if state.history else {}
@@ -199,7 +199,7 @@ def clocks() -> dict[str, float]:
 
 
 def any_rank(state: TrainState, wish: bool) -> bool:
-    """Return whether any process wants to stop; several processes check only every few steps."""
+    """Return whether any process wants to stop; multiple processes ask only every few steps."""
     asked = state.world.size == 1 or state.step % ASK_EVERY == 0
     return asked and state.world.any_rank(wish, state.losses.device.type)
 

@@ -64,7 +64,7 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
 
 
 def shared_fields(config_class: type, config: object) -> dict[str, Any]:
-    """Return the values of the fields that a configuration shares with another class."""
+    """Return the values of the fields that a configuration has in common with another class."""
     names = [field.name for field in fields(config_class) if hasattr(config, field.name)]
     return {name: getattr(config, name) for name in names}
 

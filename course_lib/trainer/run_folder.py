@@ -46,7 +46,7 @@ def find_checkpoint(out: Path) -> Path | None:
 def read_checkpoint(out: Path) -> Checkpoint:
     """Read the newest checkpoint of a training run, except its tensors.
 
-    Raises ValueError if there is none, or if it was changed or is not from a training run.
+    Raises ValueError if there is no checkpoint, it was changed, or it is not from a training run.
     """
     folder = find_checkpoint(out)
     if folder is None:
@@ -114,7 +114,7 @@ def named_moments(state: TrainState) -> dict[str, Tensor]:
 def save(state: TrainState, out: Path) -> None:
     """Write the checkpoint, and then remove older ones; every process must call this.
 
-    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
+    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints are kept.
     """
     norm: Any = nn.utils.get_total_norm(state.pipeline.model.parameters())
     norm = norm.full_tensor() if state.sharded else norm
@@ -156,7 +156,7 @@ def load_weights(path: Path, model: nn.Module) -> None:
 def load_average(out: Path, count: int, model: nn.Module) -> None:
     """Load the average of the last ``count`` saved epochs into a model (§6.1).
 
-    Raises ValueError if there are fewer epochs, or if the weights of one do not fit.
+    Raises ValueError if there are fewer epochs, or if the weights of an epoch do not fit.
     """
     epochs = saved_epochs(out)
     if not 1 <= count <= len(epochs):
@@ -176,7 +176,7 @@ def let_replace(out: Path) -> None:
 
 
 def metadata_of(state: TrainState) -> dict[str, Any]:
-    """Return everything the next step depends on, except tensors; every process must call this.
+    """Return all state that the next step needs, except tensors; every process must call this.
 
     A step's random numbers depend only on the step's number.
     """
@@ -232,7 +232,7 @@ def check_finite(name: str, value: float, state: TrainState) -> None:
 
 @contextmanager
 def locked(out: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep a second training run out of a folder, which is created if it is missing.
+    """Lock a folder against a second training run, and create the folder if it is missing.
 
     If another process is training there, wait until it is done, or raise ValueError.
     """

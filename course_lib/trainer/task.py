@@ -46,7 +46,7 @@ class Pipeline(ABC):
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
 
     def metadata(self) -> dict[str, Any]:
-        """Return everything but the weights: numbers, strings, and lists and dicts of these."""
+        """Return everything but the weights: numbers, strings, and lists and dicts of them."""
         return {"config": asdict(self.config), "tokenizer": self.vocabulary()}
 
     @abstractmethod
@@ -63,9 +63,9 @@ P = TypeVar("P", bound=Pipeline)
 
 
 class Task(ABC, Generic[P]):
-    """Define how a pipeline is trained: its data, loss, learning rate and scores.
+    """A description of how a pipeline is trained: its data, loss, learning rate and scores.
 
-    All random numbers in a step follow from the seed and the step's number, so a run that was
+    All random numbers in a step are determined by the seed and the step's number, so a run that was
     stopped and resumed takes the same steps as a run that was not.
     """
 
@@ -107,7 +107,7 @@ class Task(ABC, Generic[P]):
         return tuple(ids[rows or [0]] for ids in batch), weight
 
     def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count the tokens in each row that enter the loss: all but bos and padding. ``(B,)``."""
+        """Count each row's tokens in the loss: all but bos and padding. Shape ``(B,)``."""
         return (batch[-1][:, 1:] != Tokenizer.pad_id).sum(dim=1)
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Task(ABC, Generic[P]):
         """Return measurements on the validation data, including ``"val_loss"``."""
 
     def training_module(self) -> nn.Module:
-        """Return the module that a step calls, and that the processes share."""
+        """Return the module that a training step calls, and that ``parallelize`` wraps."""
         return self.pipeline.model
 
     def is_measured(self, step: int) -> bool:

@@ -25,7 +25,7 @@ def rate(pair: int) -> float:
 
 
 def strip(pair: int) -> str:
-    """Draw the sine of one pair of columns over the positions, with a dot at each."""
+    """Draw the sine of one pair of columns over the positions, with a dot at each position."""
     y = TOP + PITCH * pair
     fine = [(LEFT + PX * p / 8, y - HEIGHT * sin(rate(pair) * p / 8)) for p in range(8 * LAST + 1)]
     dots = [(LEFT + PX * p, y - HEIGHT * sin(rate(pair) * p)) for p in range(LAST + 1)]

@@ -27,7 +27,7 @@ def causal(query: int, key: int) -> bool:
 
 
 def both(query: int, key: int) -> bool:
-    """Return whether both masks allow it (& in the code)."""
+    """Return whether both masks allow the query to look at the key (& in the code)."""
     return padding(query, key) and causal(query, key)
 
 

@@ -1,4 +1,4 @@
-"""Chapter 07: two hops over six cells, which two layers of attention can follow."""
+"""Chapter 07: two hops among six cells, which two layers of attention can follow."""
 
 from colours import INK, KEY, QUERY
 from drawing import Box, arrow, centred, group, lines, page, rect, text

@@ -66,8 +66,8 @@ def architecture(lit: str | None = None) -> str:
     """Draw the encoder, the decoder, and their connection.
 
     Args:
-        lit: The two digits of the chapter whose parts are highlighted; "all" highlights
-            every part, and None does not highlight any.
+        lit: The two-digit number of the chapter whose parts are highlighted; "all" highlights
+            every part, and None highlights no part.
     """
     return group(
         rect(FRAME, radius=12, **around("09", lit) | {"fill": PAPER}),

@@ -1,4 +1,4 @@
-"""Charts of the benchmarks of training, attention and decoding, compared with torch."""
+"""Charts of the training, attention and decoding benchmarks, compared with torch."""
 
 import json
 import math
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def last(self) -> float:
-        """Return the ratio at its right end."""
+        """Return the ratio at the right end of the line."""
         return self.points[max(self.points)]["median"]
 
 

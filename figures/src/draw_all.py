@@ -22,7 +22,7 @@ def sources() -> list[Path]:
 
 
 def load(source: Path) -> ModuleType:
-    """Import a file whose name begins with digits, which an import statement cannot do."""
+    """Import a file whose name begins with digits, so that an import statement does not work."""
     if str(SOURCES) not in sys.path:
         sys.path.insert(0, str(SOURCES))
     spec = importlib.util.spec_from_file_location(f"figure_{source.stem}", source)

@@ -132,7 +132,7 @@ def text(
 
 
 def centred(x: float, y: float, words: str, **style: object) -> str:
-    """Write text that is centered at (x, y) in both directions."""
+    """Write text that is centered horizontally and vertically at (x, y)."""
     size = style.get("size", SIZE)
     return text(x, y + 0.36 * size, words, anchor="middle", **style)
 

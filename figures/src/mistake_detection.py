@@ -14,7 +14,7 @@ LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 
 
 def counts() -> dict[str, Counter]:
-    """Count how the mistakes in each module are first detected, in the order of imports."""
+    """Count how the mistakes in each module are first detected; modules are in import order."""
     found: dict[str, Counter] = {}
     for name in exercises():
         for mistake in known_mistakes(name):
@@ -23,7 +23,7 @@ def counts() -> dict[str, Counter]:
 
 
 def draw() -> str:
-    """Draw one row for each module and one column for each kind; darker cells count more."""
+    """Draw a row for each module and a column for each kind; a darker cell has more mistakes."""
     found = counts()
     total = sum(sum(row.values()) for row in found.values())
     unseen = sum(row[""] for row in found.values())

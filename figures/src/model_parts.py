@@ -19,7 +19,7 @@ def look(chapter: str, lit: str | None) -> dict:
 
 
 def around(chapter: str, lit: str | None) -> dict:
-    """Return the look of a part with inner parts, white if these are highlighted as well."""
+    """Return the look of a part with inner parts, white if they are highlighted as well."""
     return look(chapter, lit) | {"fill": LIT_FILL if lit == chapter else PAPER}
 
 
@@ -33,7 +33,7 @@ def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
 
 
 def change(x: float, y: float, number: int, words: str = "") -> str:
-    """Draw a change's number, dark and square unlike a chapter's, and a label."""
+    """Draw the number of a change in a dark square, unlike a chapter's, and a label."""
     first = y + 5 - 9.5 * words.count("\n")
     return group(
         rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
