@@ -134,7 +134,7 @@ TASK_OPTIONS = {
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },
         verb="sample",
-        use_options={"--prompt": dict(metavar="TEXT", help="how the text begins"), **SAMPLING},
+        use_options={"--prompt": dict(metavar="TEXT", help="text to continue"), **SAMPLING},
     ),
 }
 

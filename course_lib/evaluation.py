@@ -52,7 +52,7 @@ def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, 
     """Compute BLEU and chrF for a corpus with sacrebleu.
 
     Paper: §6.1, table 2, BLEU.
-    Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and each
+    Returns ``bleu``, ``bleu_lower`` (of lowercased text) and ``chrf`` in percent, and each
     score's signature, such as ``bleu_signature``. Each text has one reference.
     Raises ValueError if the numbers of texts and references differ, or if there are none.
     Differs: the paper scores tokenized text with compounds split at hyphens; we score plain text.

@@ -39,8 +39,8 @@ def seen_by_probes() -> str:
     often = ", ".join(f"{name} {count}" for name, count in counts.most_common())
     writing = [entry["probes"] for each, entry in recorded() if each and each.module == "decoding"]
     return (
-        f"Chapters 06 to 11 have {len(alarms)} known mistakes that change the outputs or gradients "
-        f"of a complete model. The probes catch {len(seen)} of them "
+        f"Of the known mistakes for chapters 06 to 11, {len(alarms)} change the outputs or "
+        f"gradients of a complete model. The probes catch {len(seen)} of them "
         f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these cases, the model "
         f"fails as soon as it is called. Here is how many each probe catches: {often}. The "
         f"mistakes of chapter 12 are in decoding, not in the model. With `generate`, "

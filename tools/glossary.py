@@ -14,7 +14,7 @@ EMPHASIS = {  # bold for emphasis, and not a term
     "total", "unique", "units",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
-SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“\[])")
+SENTENCE = re.compile(r"(?<=.[.?!]|[.?!]\))\s+(?=[A-Z*`$“\[(])")
 POINTS_BACK = re.compile(r"(This|These|They|It|Its|So|Such|But|For this|The solution|A \*\*ring)\b")
 
 
@@ -27,7 +27,7 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
         prose = re.sub(r"```.*?```", "", "\n\n".join(texts), flags=re.S)
         prose = re.sub(r"\]\((?=\d\d_\w+\.ipynb)", "](notebooks/", prose)
         for paragraph in re.split(r"\n\s*\n|\n(?=[-#|\d])", prose):
-            line = " ".join(paragraph.lstrip("-# ").split())
+            line = re.sub(":$", ".", " ".join(paragraph.lstrip("-# ").split()))
             if line.startswith("|"):  # a row of a table
                 line = line.strip("| ").replace(" | ", ": ", 1).replace(" | ", " → ")
             sentences = SENTENCE.split(line)

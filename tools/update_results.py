@@ -230,8 +230,8 @@ def translators(split: str, epochs: int, dropout: float, average: int) -> list[E
 
 def multi30k() -> str:
     """Format the scores on Multi30k as a table."""
-    head = ["German to English", "seeds", "BLEU, cased", "BLEU, lower-cased", "chrF"]
-    head += ["BLEU on *val*, lower-cased", "minutes (wall clock, CPU)"]
+    head = ["German to English", "seeds", "BLEU, cased", "BLEU, lowercased", "chrF"]
+    head += ["BLEU on *val*, lowercased", "minutes (wall clock, CPU)"]
     rows = []
     for wanted, name in TRANSLATORS.items():
         test, val = translators(TEST, *wanted), translators("val", *wanted)
