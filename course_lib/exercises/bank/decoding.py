@@ -75,7 +75,7 @@ def second_best(logits: Tensor) -> Tensor:
     return torch.where(tokens > 6, tokens - 1, tokens)
 
 
-@as_trial("gradients switched on", "Decode under `torch.no_grad`, and then restore the setting.")
+@as_trial("gradients enabled", "Decode under `torch.no_grad`, and then restore the setting.")
 def traces(candidate: Callable) -> dict[str, bool]:
     model = script()
     with torch.enable_grad():
