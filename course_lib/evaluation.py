@@ -97,7 +97,7 @@ def alignment_error_rate(
     if len(predicted) != len(reference) or links == 0:
         raise ValueError(
             f"the error rate needs at least one link, and the same number of predicted and "
-            f"reference sentences; got {links} links in {len(predicted)} and {len(reference)}"
+            f"reference sentences, got {links}, {len(predicted)} and {len(reference)}"
         )
     shared = sum(len(ours & sure) for ours, sure in zip(predicted, reference, strict=True))
     return 1 - 2 * shared / links

@@ -120,7 +120,7 @@ def code_cells(path: Path) -> dict[int, str]:
 
 
 class Lab:
-    """A JupyterLab page in a browser, with methods that work in the notebook in front.
+    """A JupyterLab page in a browser, with methods that act on the active notebook.
 
     It opens the notebook ``path`` at an address from ``jupyter_lab``, and keeps it open.
     ``errors`` lists the console's errors and uncaught exceptions, and ``hosts`` names every host
@@ -162,7 +162,7 @@ class Lab:
         assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
 
     def cell(self, index: int) -> Locator:
-        """Find a cell by its index in the notebook in front."""
+        """Find a cell by its index in the active notebook."""
         notebook = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         return notebook.locator(f'.jp-Cell[data-windowed-list-index="{index}"]')
 
@@ -173,5 +173,5 @@ class Lab:
         output.scroll_into_view_if_needed()
 
     def is_unsaved(self) -> bool:
-        """Return whether the notebook in front is marked as unsaved."""
+        """Return whether the active notebook is marked as unsaved."""
         return self.page.evaluate(UNSAVED)

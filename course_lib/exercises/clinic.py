@@ -147,7 +147,7 @@ def _is_blank(answer: object) -> bool:
 
 
 def _another(chart: PatientChart, cause: object) -> str:
-    """Explain what a wrong cause would mean, and which probe would reveal it."""
+    """Explain a wrong cause, and name the probe that would reveal it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if not isinstance(cause, str) or cause not in others:
         return f"{cause!r} is not one of the causes: {', '.join(causes())}."

@@ -121,7 +121,7 @@ def scores_of_two() -> Tensor:
 
 @asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
-    """Return the output of “two”: it attends to three words."""
+    """Return the output of “two”. It attends to three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
@@ -138,7 +138,7 @@ def where_two_ends() -> Tensor:
     minutes=5,
 )
 def weights_of_the_picture() -> Tensor:
-    """Return the weights of the four keys: the picture that opens chapter 01 shows them."""
+    """Return the weights of the four keys. The picture that opens chapter 01 shows them."""
     query = torch.tensor([[2.0, 1.0]])
     keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
     return scaled_dot_product_attention(query, keys, keys)[1][0]
@@ -152,13 +152,13 @@ def weights_of_the_picture() -> Tensor:
     close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
-    """Return the number of parameters with 16 heads: the attention layer has no biases."""
+    """Return the number of parameters with 16 heads. The attention layer has no biases."""
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
 @asked(3, (512**0.5, "That is the length of 512 ones. Sine² and cosine² add up to 1."))
 def length_of_row_499() -> float:
-    """Return the length of row 499: the row is in the table of positions."""
+    """Return the length of row 499. The row is in the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
 
 
@@ -168,13 +168,13 @@ def length_of_row_499() -> float:
     (0.75, "That is the distance from the mean. Divide it by the standard deviation."),
 )
 def largest_after_norm() -> float:
-    """Return the largest number after the norm: the input is [0, 0, 0, 1]."""
+    """Return the largest number after the norm. The input is [0, 0, 0, 1]."""
     return LayerNorm(4)(torch.tensor([0.0, 0.0, 0.0, 1.0])).max().item()
 
 
 @asked(5, (30, "You left out the biases: 5 in the first layer, 3 in the second."))
 def parameters_of_feed_forward() -> int:
-    """Return the number of parameters: the model is a small feed-forward layer."""
+    """Return the number of parameters. The model is a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
 
 
@@ -185,14 +185,14 @@ def parameters_of_feed_forward() -> int:
     (math.log(10) * 3 / 4, "The model copies three of four digits and guesses only one."),
 )
 def loss_of_a_leak() -> float:
-    """Return the lowest loss of the leaky model: it knows three of four digits."""
+    """Return the lowest loss of the leaky model. It knows three of four digits."""
     logits = torch.cat([1e4 * torch.eye(10)[:3], torch.zeros(1, 10)])
     return label_smoothed_cross_entropy(logits, torch.arange(4), smoothing=0.0).item()
 
 
 @asked(7)
 def distance_without_positions() -> float:
-    """Return the distance between the two outputs: one is for a word, the other for four copies."""
+    """Return the distance between the two outputs. One is for a word, the other for four copies."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
     word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
     with torch.no_grad():
@@ -218,7 +218,7 @@ def parameters_more_in_decoder() -> int:
     close=0.03,
 )
 def parameters_of_the_big_model() -> float:
-    """Return the number of parameters in millions: we build the big model on the meta device."""
+    """Return the number of parameters in millions. We build the big model on the meta device."""
     config = TransformerConfig(
         src_vocab_size=37_000, tgt_vocab_size=37_000, d_model=1024, d_ff=4096, num_heads=16
     )
@@ -234,7 +234,7 @@ def parameters_of_the_big_model() -> float:
     minutes=5,
 )
 def ids_of_eleven() -> list[float]:
-    """Return the ids of “eleven”: the tokenizer has the chapter's eight merges."""
+    """Return the ids of “eleven”. The tokenizer has the chapter's eight merges."""
     counts = {"six": 5, "sixteen": 2, "seven": 4, "seventeen": 3}
     text = "\n".join(word for word, count in counts.items() for _ in range(count))
     return [*map(float, BPETokenizer(train_bpe(text, 8)).encode("eleven"))]
@@ -247,7 +247,7 @@ def ids_of_eleven() -> list[float]:
     minutes=5,
 )
 def batch_by_hand() -> Tensor:
-    """Return the batch: it contains the padded targets of chapter 11."""
+    """Return the batch. It contains the padded targets of chapter 11."""
     return pad_rows(TARGETS, pad_id=0)
 
 
@@ -257,7 +257,7 @@ def batch_by_hand() -> Tensor:
     (100, "That is for ten tokens each time. Our input grows: one token, two, three, …."),
 )
 def tokens_read_for_ten() -> int:
-    """Return the number of tokens read by the decoder: it generates ten tokens."""
+    """Return the number of tokens read by the decoder. It generates ten tokens."""
     model: Any = small_model(max_len=10)  # instead of a Transformer
     read: list[int] = []
     model.tgt_embedding.register_forward_pre_hook(lambda _, args: read.append(args[0].numel()))
@@ -277,7 +277,7 @@ def tokens_read_for_ten() -> int:
     close=0.0,
 )
 def positions_copied() -> int:
-    """Return the number of old positions copied: 256 tokens come one at a time."""
+    """Return the number of old positions copied. 256 tokens come one at a time."""
     return sum(range(256))
 
 
@@ -287,7 +287,7 @@ def positions_copied() -> int:
     (122_880, "That is for the target alone. The cache also keeps the source's keys and values."),
 )
 def numbers_kept() -> int:
-    """Return how many numbers we cache: there are six layers, 20 target and 30 source positions."""
+    """Return how many numbers we cache. There are six layers, 20 target and 30 source positions."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
         cached = CachedDecoderLayer(layer, memory=torch.zeros(1, 30, 512), max_len=20)
@@ -302,7 +302,7 @@ def numbers_kept() -> int:
     (44, "That is every continuation. The best ones are enough."),
 )
 def continuations_of_a_step() -> int:
-    """Return how many continuations a step keeps: there are four hypotheses and 11 tokens."""
+    """Return how many continuations a step keeps. There are four hypotheses and 11 tokens."""
     scores, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
     return scores.numel()
 
@@ -324,7 +324,7 @@ def clipped_precision() -> float:
     (2 / math.log(2), "Those are bits per *token*. Divide by the bytes of a token."),
 )
 def bits_per_byte() -> float:
-    """Return the bits per byte: the loss is 2 nats per token, and a token has 4 bytes."""
+    """Return the bits per byte. The loss is 2 nats per token, and a token has 4 bytes."""
     return 2 / math.log(2) / 4
 
 
@@ -335,7 +335,7 @@ def bits_per_byte() -> float:
     (100 / 3, "That is a percentage. A fraction is between 0 and 1."),
 )
 def padding_of_two_pairs() -> float:
-    """Return the fraction of padding: a short pair and a long pair form one batch."""
+    """Return the fraction of padding. A short pair and a long pair form one batch."""
     return padding_fraction([(4, 4), (12, 12)], [[0, 1]])
 
 
@@ -346,7 +346,7 @@ def padding_of_two_pairs() -> float:
     (65.0, "That is the perplexity, e to the power of the loss."),
 )
 def first_loss() -> float:
-    """Return the first loss: all 65 characters have the same score."""
+    """Return the first loss. All 65 characters have the same score."""
     return label_smoothed_cross_entropy(torch.zeros(1, 65), torch.tensor([7]), smoothing=0.0).item()
 
 
@@ -360,7 +360,7 @@ def first_loss() -> float:
     minutes=6,
 )
 def parameters_of_gpt2() -> int:
-    """Return the number of parameters of GPT-2 small: we build the model on the meta device."""
+    """Return the number of parameters of GPT-2 small. We build the model on the meta device."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
 
@@ -385,7 +385,7 @@ def tokens_of_an_image() -> int:
     (1 / 32, "That is for one layer. There are 32."),
 )
 def cache_of_a_later_model() -> float:
-    """Return the size of the cache in GiB: 32 layers keep keys and values of 8,192 tokens."""
+    """Return the size of the cache in GiB. 32 layers keep keys and values of 8,192 tokens."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
     stored = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
@@ -398,7 +398,7 @@ def cache_of_a_later_model() -> float:
     (64, "That is one head. There are three key heads."),
 )
 def rows_of_k_proj() -> int:
-    """Return the number of rows of k_proj: it belongs to a small published model."""
+    """Return the number of rows of k_proj. It belongs to a small published model."""
     return GroupedQueryAttention(576, 9, 3).w_k.out_features
 
 
@@ -411,7 +411,7 @@ def rows_of_k_proj() -> int:
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Return the length: there, the terms with n² are as large as the terms with n."""
+    """Return the length. There, the terms with n² and with n are equally large."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)
@@ -428,7 +428,7 @@ def length_where_attention_rules() -> float:
     (14e9 / 2**30, "That is in GiB. A GiB has 2^30 bytes, but a GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Return the memory on each device in GB: the weights, gradients and moments are sharded."""
+    """Return the memory on each device in GB. The weights, gradients and moments are sharded."""
     weight, gradient, moments = 4, 4, 2 * 4
     return 7e9 * (weight + gradient + moments) / 8 / 1e9
 

@@ -42,7 +42,7 @@ def start(
     The data come from the folder ``data``, or from COURSE_DATA. Every process of ``world`` must
     call this; if ``sharded``, each keeps a shard of the weights. Each process splits its rows into
     ``accumulate`` micro-batches. Raises ValueError if the checkpoint is from a different run, the
-    data are missing, or memory is too small.
+    data are missing, or there is not enough memory.
     """
     pipeline = None
     if checkpoint:

@@ -40,7 +40,7 @@ class Pipeline(ABC):
 
     @classmethod
     def new(cls, config: TrainingConfig, tokenizer: Sized) -> Self:
-        """Build a pipeline with a new model; raise ValueError if memory is too small."""
+        """Build a pipeline with a new model; raise ValueError if there is not enough memory."""
         check_memory(config, len(tokenizer))
         torch.manual_seed(config.seed)
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
