@@ -122,7 +122,7 @@ def dropout_trials(
 
 
 def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Check that ``dropout`` is applied to the sub-layers' outputs, and nowhere inside them."""
+    """Check that ``dropout`` is applied to the sub-layers' outputs, and nowhere else."""
 
     @as_trial(
         "dropout=0.2 in training, norm_first=True",

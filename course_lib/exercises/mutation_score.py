@@ -127,7 +127,7 @@ TESTS = (
     TestTask("test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)),
     TestTask("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
     TestTask("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
-    TestTask("test_of_apartness", 5, "FeedForward", ("features_centred_over_tokens",)),
+    TestTask("test_of_apartness", 5, "FeedForward", ("features_centered_over_tokens",)),
     TestTask("test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")),
     TestTask(
         "test_of_different_layers",

@@ -22,6 +22,8 @@ from course_lib.probes.probed_model import (
     shifted_loss,
 )
 
+AT_ONCE = "when the model reads the whole output at once"
+
 
 class NoDropout(TorchFunctionMode):
     """A context in which all of torch's dropout is off, even in training mode."""
@@ -270,11 +272,11 @@ def _written_as_in_one_pass(
         wrong, new = _not_arg_max(probed, inputs, outputs[-1], prompt.size(1))
         count += new
         if wrong:
-            hint = f"{wrong} of {new} new tokens are not the arg max of one pass over the output"
+            hint = f"{wrong} of {new} new tokens do not match the arg max {AT_ONCE}"
             return False, f"{hint}: look at the first input token, the cache and the mode"
     if not torch.equal(outputs[0], outputs[2]):
         return False, "a repeated call returns different tokens: something is kept between calls"
-    return True, f"all {count} new tokens are the arg max of one pass over the output"
+    return True, f"all {count} new tokens match the arg max {AT_ONCE}"
 
 
 def _not_arg_max(

@@ -173,7 +173,7 @@ def advance(bar: tqdm, state: TrainState) -> None:
 
 
 def latest_losses(state: TrainState) -> str:
-    """Return the latest losses; on a GPU, read them only after a measurement, to avoid a wait."""
+    """Return the latest losses. On a GPU, read them only after a measurement, to avoid stalls."""
     read = state.losses.device.type == "cpu" or state.task.is_measured(state.step)
     total, count = state.losses.tolist() if read else (0.0, 0.0)
     losses = dict(state.history[-1]) if state.history else {}

@@ -264,8 +264,8 @@ NORM = "self.norm = nn.LayerNorm(d_model, bias=bias)"
 
 MISTAKES = (
     norm(
-        "unbiased_variance: the sum of squares is divided by d_model - 1, as var() does unless "
-        "you pass correction=0",
+        "unbiased_variance: the sum of squares is divided by d_model - 1, which is "
+        "what var() does unless you pass correction=0",
         (VARIANCE, "x.var(dim=-1, keepdim=True)"),
         seen="allenai/allennlp pull request #953, FluxML/Flux.jl #529",
     ),

@@ -255,7 +255,7 @@ MISTAKES = (
         seen="allenai/allennlp #3334",
     ),
     layer(
-        "mask_not_handed_on: attention does not get the mask",
+        "mask_not_passed_on: attention does not get the mask",
         ("(y, y, y, mask)", "(y, y, y)"),
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),
@@ -334,7 +334,7 @@ MISTAKES = (
         ("x = layer(x, mask)", "layer(x, mask)"),
     ),
     stack(
-        "mask_not_handed_on: the layers do not get the mask",
+        "mask_not_passed_on: the layers do not get the mask",
         ("layer(x, mask)", "layer(x)"),
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),

@@ -157,7 +157,7 @@ MISTAKES = (
         seen="HorizonRobotics/alf #1299",
     ),
     layer(
-        "features_centred_over_tokens: the mean over all tokens is subtracted from the features, "
+        "features_centered_over_tokens: the mean over all tokens is subtracted from the features, "
         "so each output depends on the other tokens",
         (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
     ),

@@ -554,7 +554,7 @@ ONE_BATCH = (
         seen="IpsumDominum/Pytorch-Simple-Transformer #3",
     ),
     batch_loss(
-        "padding_not_handed_on: `pad_id` is not passed to the loss, so padding counts as a token",
+        "padding_not_passed_on: `pad_id` is not passed to the loss, so padding counts as a token",
         (ARGUMENTS, "logits, tgt_out, smoothing=smoothing"),
         seen="BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20",
     ),
