@@ -98,7 +98,7 @@ def causes() -> list[str]:
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
-    """Report on a case as far as the learner has solved it: symptom, probes, cause and fix.
+    """Report on the parts of a case that the learner has solved: symptom, probes, cause, fix.
 
     Args:
         name: The name of the case.

@@ -247,7 +247,7 @@ def ids_of_eleven() -> list[float]:
     minutes=5,
 )
 def batch_by_hand() -> Tensor:
-    """Return the batch. It contains the padded targets of chapter 11."""
+    """Return the batch. It contains the padded targets from chapter 11."""
     return pad_rows(TARGETS, pad_id=0)
 
 

@@ -102,8 +102,8 @@ MISTAKES = (
         (KEYS, "(ids == pad_id)[:, None, None, :]"),
     ),
     padding(
-        "padding_on_queries: the mask hides queries with shape (B, 1, S, 1) instead of keys with "
-        "shape (B, 1, 1, S)",
+        "padding_on_queries: the mask has shape (B, 1, S, 1) and hides queries; it must have "
+        "shape (B, 1, 1, S) and hide keys",
         (KEYS, "(ids != pad_id)[:, None, :, None]"),
         seen="hyunwoongko/transformer #40",
     ),

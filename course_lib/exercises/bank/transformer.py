@@ -102,7 +102,7 @@ def padding_effect(model: Any) -> dict[str, bool]:
     }
 
 
-@as_trial("a new model", "Call `initialize`, which initializes a shared matrix like an embedding.")
+@as_trial("a new model", "Call `initialize`, which treats a shared matrix as an embedding.")
 def start(candidate: Callable) -> dict[str, float]:
     apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
     return {
