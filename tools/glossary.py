@@ -14,7 +14,7 @@ EMPHASIS = {  # bold for emphasis, and not a term
     "total", "unique", "units",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
-SENTENCE = re.compile(r"(?<=.[.?!]|[.?!]\))\s+(?=[A-Z*`$“\[(])")
+SENTENCE = re.compile(r"(?:(?<=.[.?!]|[.?!][)*])|(?<=[.?!]\*\*))\s+(?=[A-Z*`$“\[(])")
 POINTS_BACK = re.compile(r"(This|These|They|It|Its|So|Such|But|For this|The solution|A \*\*ring)\b")
 
 

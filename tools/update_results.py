@@ -173,13 +173,13 @@ def training_notes() -> str:
     """Report how much autograd saves, and the training speed on sentences of mixed length."""
     kept = {at: row.get("kept_mib") for at, row in rows_by("training", "table").items()}
     saved = [
-        " and ".join(f"{kept[name, at] / kept['torch.nn.Transformer', at]:.2f}" for at in SIZES)
+        " and ".join(f"{1 - kept[name, at] / kept['torch.nn.Transformer', at]:.0%}" for at in SIZES)
         for name in ("like for like", "dropout as the paper")
     ]
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
-        f"With the same dropout, our small and base models keep {saved[0]} times as many "
-        f"activations as torch's; with the paper's dropout, {saved[1]} times as many. On sentences "
+        f"With the same dropout, our small and base models keep {saved[0]} fewer activations "
+        f"than torch's; with the paper's dropout, {saved[1]} fewer. On sentences "
         f"of mixed length, the small model trains on {with_range(mixed['ratio'], 1)} times as many "
         "real tokens per second as `torch.nn.Transformer` on the usual random padded batches."
     )

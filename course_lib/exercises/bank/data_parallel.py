@@ -9,7 +9,7 @@ SIZES = {
     "2 of 8 tokens, 2 processes": (2, 8, 2),
     "5 of 21 tokens, 3 processes": (5, 21, 3),
     "3 of 7 tokens, 4 processes": (3, 7, 4),
-    "all of 5 tokens, 4 processes": (5, 5, 4),
+    "all 5 tokens, 4 processes": (5, 5, 4),
     "all tokens, one process": (9, 9, 1),
 }
 RATIO = "Divide the number of tokens of this process by the average number of tokens per process."

@@ -94,7 +94,7 @@ EXERCISES = (
         10,
         core={
             "pairs": (
-                counted("the four words of the chapter", FOUR_WORDS),
+                counted("the chapter's four words", FOUR_WORDS),
                 counted("longer tokens", {"sev en t e en": 3, "en t en": 2}),
             ),
             "repeated tokens": (counted("a·a·a", {"a a a": 1, "b a a b a a": 2}),),
@@ -129,8 +129,8 @@ EXERCISES = (
             "short words": (merged("at most one token", ("a", "a a"), ("", "a a")),),
         },
         hints=(
-            "Keep a position. If the next two tokens are the pair, append both as one token and "
-            "move forward by two positions; if not, append one token and move forward by one.",
+            "Keep track of your position. If the next two tokens are the pair, append both as one "
+            "token and move forward by two positions; if not, append one token and move by one.",
             "`tokens[position : position + 2] == pair` also works at the last token, because a "
             "slice may reach past the end. Return `tuple(merged)`.",
         ),
@@ -157,7 +157,7 @@ EXERCISES = (
             ),
             "ties": (
                 learned(
-                    "the four words of the chapter",
+                    "the chapter's four words",
                     *(TEXT, 8),
                     "Among equally frequent pairs, choose the smallest id of the left token, and "
                     "then the smallest id of the right token.",
