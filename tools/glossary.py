@@ -15,7 +15,7 @@ EMPHASIS = {  # bold for emphasis, and not a term
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
 SENTENCE = re.compile(r"(?:(?<=.[.?!]|[.?!][)*])|(?<=[.?!]\*\*))\s+(?=[A-Z*`$“\[(])")
-POINTS_BACK = re.compile(r"(This|These|They|It|Its|So|Such|But|For this|The solution|A \*\*ring)\b")
+POINTS_BACK = re.compile(r"(This|These|They|It|Its|So|Such|But|For this|The whole|A \*\*ring)\b")
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:

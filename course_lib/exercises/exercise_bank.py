@@ -32,7 +32,7 @@ class Exercise:
         core: The trials that every correct answer must pass, by stage: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
         hints: Hints for the learner; each reveals more than the one before.
-        shortcuts: Torch functions that would solve the whole exercise, with a complaint for each.
+        shortcuts: Torch functions that would solve the whole exercise, with a message for each.
         extras: The trials of other options, corner cases and devices, by stage.
         methods: For a class, the methods that the learner writes; if empty, all of them.
         unnamed: An edit to the course's definition that matches no known mistake; it lets the

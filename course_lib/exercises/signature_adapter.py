@@ -117,7 +117,7 @@ def _fits_already(
 def _placed(
     mine: inspect.Signature, course: inspect.Signature, bound: Mapping[str, Any], by_place: int
 ) -> dict[str, Any]:
-    """Find a parameter for every argument, by name, by synonym, or by position."""
+    """Find a parameter for every argument, by name, alternative name or position."""
     placed, rest = {}, []
     for name in bound:
         names = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]
@@ -146,7 +146,7 @@ def _placed(
 
 
 def _readable(config: Any) -> Any:
-    """Return a configuration whose fields can also be read by synonym or with dictionary syntax."""
+    """Return a configuration that also allows alternative field names and dictionary syntax."""
     original: Any = type(config)
 
     class Readable(original):

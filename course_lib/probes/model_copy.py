@@ -52,7 +52,7 @@ def _copy_closure(function: FunctionType, copies: dict[int, Any]) -> FunctionTyp
 
 
 def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
-    """Return whether a call that should run only a copy runs a part of the original model."""
+    """Return whether a call that should run only a copy also runs a part of the original model."""
     originals = {id(module) for module in model.modules()}
     called: list[int] = []
     with register_module_forward_pre_hook(lambda module, _: called.append(id(module))):
