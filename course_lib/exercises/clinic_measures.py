@@ -115,23 +115,20 @@ def forced_and_free(patient: Patient) -> Measurement:
     return f"{sentence} of the outputs", free < forced - 0.3
 
 
-def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model; return its number of different answers, both as an integer and in words."""
-    model, _ = patient.trained()
-    count = len(set(map(tuple, patient.write(model, sources))))
-    return count, f"{count} different answers" if count > 1 else "one answer"
-
-
 def same_sequence_many_times(patient: Patient) -> Measurement:
     """Decode many copies of the same source."""
-    count, answers = _different_answers(patient, SRC[1:2].expand(ROWS, -1))
-    return f"{ROWS} copies of the same source give {answers}", count > 1
+    answers = patient.write(patient.with_good_weights(), SRC[:1].expand(ROWS, -1))
+    same = answers == answers[:1] * ROWS
+    given = "the same answer" if same else "different answers"
+    return f"{ROWS} copies of the same source give {given}", not same
 
 
 def how_many_answers(patient: Patient) -> Measurement:
-    """Count the different answers to different sources."""
+    """Train the model, and count its different answers to different sources."""
+    model, _ = patient.trained()
     sources = SRC.unique(dim=0)
-    count, answers = _different_answers(patient, sources)
+    count = len(set(map(tuple, patient.write(model, sources))))
+    answers = f"{count} different answers" if count > 1 else "one answer"
     return f"{len(sources)} different sources give {answers}", count < 10
 
 
