@@ -23,7 +23,7 @@ WINDOWS_AT_ONCE = 40  # while measuring
 
 
 def sizes(vocab_size: int, **changes: Any) -> TransformerConfig:
-    """Configure a model of chapter 18 with the paper's choices and four layers on each side."""
+    """Configure a model from chapter 18 with the paper's choices and four layers on each side."""
     usual = dict(
         src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, max_len=USUAL.max_len, dropout=0.0,
         d_model=USUAL.d_model, num_heads=USUAL.num_heads, d_ff=4 * USUAL.d_model,

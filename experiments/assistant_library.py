@@ -26,7 +26,7 @@ BETA, CLIP, KL_WEIGHT = 0.3, 0.2, 0.04
 
 
 def small_llama(folder: str, seed: int) -> LlamaForCausalLM:
-    """Build a small model of the ``transformers`` library with large random weights.
+    """Build a small model from the ``transformers`` library with large random weights.
 
     We save and reload the model, because the trainers look for its configuration in a folder.
     """

@@ -30,13 +30,13 @@ def without_biases(model: Transformer) -> None:
 
 
 def dropped_weights(model: Transformer) -> None:
-    """Apply dropout 0.1 to the attention weights."""
+    """Apply dropout of 0.1 to the attention weights."""
     for attention in attentions(model):
         attention.dropout = 0.1
 
 
 def dropped_features(model: Transformer) -> None:
-    """Apply dropout 0.1 inside the feed-forward networks."""
+    """Apply dropout of 0.1 inside the feed-forward networks."""
     for layer in (*model.encoder.layers, *model.decoder.layers):
         layer.feed_forward.dropout = nn.Dropout(0.1)
 

@@ -220,7 +220,7 @@ def one_hot(ids: Tensor, mask: Tensor) -> Tensor:
 
 
 def tell_languages(name: str, seed: int) -> Entry:
-    """Classify languages after seeing few labels; return the accuracy per number of labels."""
+    """Classify languages after seeing few labels; return the accuracy for each number of labels."""
     return {"accuracy": [language_accuracy(name, seed, count) for count in LABELS]}
 
 

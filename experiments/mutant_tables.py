@@ -21,7 +21,7 @@ def recorded() -> list[tuple[Mistake | None, Entry]]:
 
 
 def assembled() -> list[tuple[Mistake, Entry]]:
-    """Return the mistakes of chapters 06 to 11 that change a complete model."""
+    """Return the mistakes for chapters 06 to 11 that change a complete model."""
     return [
         (mistake, entry)
         for mistake, entry in recorded()
@@ -32,7 +32,7 @@ def assembled() -> list[tuple[Mistake, Entry]]:
 
 
 def seen_by_probes() -> str:
-    """Report how many mistakes of chapters 06 to 11, and of chapter 12, the probes catch."""
+    """Report how many mistakes for chapters 06 to 11, and for chapter 12, the probes catch."""
     alarms = [entry["probes"] for _, entry in assembled()]
     seen = [names for names in alarms if names]
     counts = Counter(name for names in seen for name in names if name != "call")
@@ -43,7 +43,7 @@ def seen_by_probes() -> str:
         f"gradients of a complete model. The probes catch {len(seen)} of them "
         f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these cases, the model "
         f"fails as soon as it is called. Here is how many each probe catches: {often}. The "
-        f"mistakes of chapter 12 are in decoding, not in the model. With `generate`, "
+        f"mistakes for chapter 12 are in decoding, not in the model. With `generate`, "
         f"the probes catch {sum(map(bool, writing))} of {len(writing)}, namely those that choose "
         "a token other than the arg max. They do not catch mistakes in how tokens after the end "
         "token are handled."
@@ -51,7 +51,7 @@ def seen_by_probes() -> str:
 
 
 def not_seen() -> list[list[str]]:
-    """List the mistakes of chapters 06 to 11 that no probe catches."""
+    """List the mistakes for chapters 06 to 11 that no probe catches."""
     return [
         [f"`{mistake.exercise}`", mistake.sentence]
         for mistake, entry in assembled()

@@ -1,7 +1,7 @@
-"""Plant each known mistake of chapters 01 to 12 in a small model, and record how it trains.
+"""Plant each known mistake for chapters 01 to 12 in a small model, and record how it trains.
 
 The model learns to reverse digits. For each mistake, the record says which probes catch it, and
-which loss, accuracy and exact match the model reaches. Each mistake takes about ten seconds.
+what loss, accuracy and exact match the model reaches. Each mistake takes about ten seconds.
 """
 
 from collections.abc import Iterator
@@ -133,7 +133,7 @@ def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
 
 
 def mutants() -> list[Mistake]:
-    """Return the known mistakes of chapters 01 to 12 in definitions that this model uses."""
+    """Return the known mistakes for chapters 01 to 12 in definitions that this model uses."""
     mistakes = [each for name in exercises() for each in known_mistakes(name)]
     return [m for m in mistakes if m.module in CHAPTERS and m.exercise not in UNUSED]
 

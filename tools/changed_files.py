@@ -23,7 +23,7 @@ def uncommitted() -> list[str]:
 
 
 def changed() -> list[str]:
-    """List the files that differ from the last commit; if none does, the files of that commit."""
+    """List the files that differ from the last commit; if none do, the files in that commit."""
     return uncommitted() or git("show", "--name-only", "--format=", "HEAD")
 
 

@@ -1,4 +1,4 @@
-"""Update how long the chapters take in their boxes, chapter 00, the README and the home page.
+"""Update the chapters' times in their boxes, chapter 00, the README and the home page.
 
 The box states the reading time of a chapter, and each exercise states its own minutes. The fast
 track takes a fraction of the reading time, in proportion to its words, cells and pictures.
@@ -26,7 +26,7 @@ Times = dict[str, tuple[int, int, float]]
 
 
 def prose(cell: nbformat.NotebookNode) -> str:
-    """Return the running text of a cell, without code, formulas, tables, pictures and tags."""
+    """Return the running text of a cell, without code, formulas, tables, pictures or tags."""
     text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 

@@ -1,6 +1,6 @@
-"""Open the explorers in a browser without a kernel, and take their still pictures.
+"""Open the explorers in a browser without a kernel, and take still pictures of them.
 
-python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png in the initial state.
+python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png of the initial state.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def served() -> Iterator[str]:
 def open_explorer(
     browser: Browser, address: str, explorer: Explorer, *, theme: str = "light", width: int = 1280
 ) -> Page:
-    """Open an explorer alone on a page, in the same way as the site, and wait until it is drawn."""
+    """Open an explorer alone on a page, as the site does, and wait until it is drawn."""
     page = browser.new_page(viewport={"width": width, "height": 800}, device_scale_factor=SHARPNESS)
     element = explorer_element(explorer.module, explorer.state())
     body = PAGE.format(theme=theme, name=explorer.module, element=element)

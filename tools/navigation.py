@@ -29,7 +29,7 @@ def link(path: Path) -> str:
 
 
 def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the links of all chapters, or only check them; return the names of the stale ones."""
+    """Correct the links in all chapters, or only check them; return the names of the stale ones."""
     paths = chapters(root)
 
     def linked(path: Path, text: str) -> str:

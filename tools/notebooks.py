@@ -44,7 +44,7 @@ def module_name(chapter: Path) -> str | None:
 def export(root: Path = ROOT) -> list[Path]:
     """Write course_lib/NAME.py from the cells marked ``#| export``; return the modules written.
 
-    We remove nbdev's marks between cells, make imports over several lines relative (nbdev only
+    We remove nbdev's marks between cells, make multi-line imports relative (nbdev only
     changes imports on one line), and format the module with ruff.
     The folder ``root`` contains ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
     """

@@ -25,7 +25,7 @@ DECK = Template(Path(__file__).with_name("slide_deck.html").read_text(encoding="
 
 
 def list_decks(page: Path, chapters: list[Path]) -> None:
-    """Add a link to each chapter's deck to a page of the site."""
+    """On a page of the site, add a link to each chapter's deck."""
     with page.open("a", encoding="utf-8") as file:
         for path in chapters:
             first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0]

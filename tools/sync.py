@@ -65,7 +65,7 @@ def reason(chapter: str, changed: set[str]) -> str:
         return "its code changed"
     counts = re.findall(rb'^   "execution_count": (.+),$', on_disk(chapter), re.MULTILINE)
     if counts != [str(n + 1).encode() for n in range(len(counts))]:
-        return "its saved outputs are not from one run from top to bottom"
+        return "its saved outputs are not from one top-to-bottom run"
     used = changed & (needed(chapter) | shown(chapter)) if changed else set()
     return f"{min(used)} changed" if used else ""
 

@@ -47,7 +47,7 @@ def grade(
 
     The folder is a workbook, its ``my_lib``, or a folder of learners' folders; we do not change it.
     We write the table to the folder ``out`` or, by default, to the current folder. Each module may
-    take ``limit`` seconds. We call ``tell`` with each line for the teacher.
+    take up to ``limit`` seconds. We call ``tell`` with each line for the teacher.
     Raises ValueError if there is nothing to grade, or if the table may not be written there.
     """
     packages = learners(folder)

@@ -34,8 +34,8 @@ PASTED = (
     "cell, run the cell, then this one"
 )
 NAMELESS = "it passed, but its cell does not define `{}`; use that name in the cell"
-CORE_ONLY = "\n\n\n{0} = core_only({1})  # the course's definition runs what it lacks"
-CORE = "its core; the course's definition runs what it lacks"
+CORE_ONLY = "\n\n\n{0} = core_only({1})  # the course's definition handles what it lacks"
+CORE = "its core; the course's definition handles what it lacks"
 SERVED = "\n\n\n{0} = core_only({1})  # with all attributes of the course's class"
 ALONE = "it fails in the file, which lacks your notebook's other cells: {}"
 
@@ -63,7 +63,7 @@ class Export:
 
 
 def export_mine(*, without: str | Collection[str] = ()) -> Export:
-    """Update the chapter's module in ``my_lib`` with cells that passed since the kernel started.
+    """Update the chapter's module in ``my_lib`` with cells that passed in this session.
 
     Answers from earlier sessions stay in the module. We first run the new file in a separate
     process, which does not have the names from the notebook's other cells.

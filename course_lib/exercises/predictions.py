@@ -380,7 +380,7 @@ def tokens_of_an_image() -> int:
 @asked(
     21,
     (4.0, "That is with a KV head for each of the 32 query heads. Here, they share 8."),
-    (0.5, "That is half of the size, because the cache keeps keys *and* values."),
+    (0.5, "That is half the size, because the cache keeps keys *and* values."),
     (2.0, "That is with 4 bytes for each number. Here, each number takes 2."),
     (1 / 32, "That is for one layer. There are 32."),
 )
@@ -411,7 +411,7 @@ def rows_of_k_proj() -> int:
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Return the length. There, the terms with n² and with n are equally large."""
+    """Return the length. At this length, the terms with n² and with n are equally large."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)

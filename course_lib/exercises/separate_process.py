@@ -54,7 +54,7 @@ def examine_apart(
     """Examine a learner's modules in another process, and start a new one after a crash.
 
     We run a copy of the package, in which ``texts`` replaces some of the modules. Each module and
-    each exercise may take ``limit`` seconds, and all of them together may take ten times as long.
+    each exercise may take up to ``limit`` seconds, and all together up to ten times as long.
     """
     reports: dict[str, Report] = {}
     todo: Todo = {}

@@ -108,7 +108,7 @@ def from_package(source: str, modules: Collection[str], package: str) -> str:
 
 
 def solution(source: str, name: str) -> str:
-    """Return the body of a function, or a class without its docstrings."""
+    """Return the body of a function, or an entire class without its docstrings."""
     node, lines = defined(source)[name], source.split("\n")
     if not isinstance(node, ast.ClassDef):
         first, last = _body(node, lines)

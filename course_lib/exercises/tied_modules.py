@@ -1,4 +1,4 @@
-"""Let two modules of different structure share their parameters."""
+"""Let two modules with different structures share their parameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy

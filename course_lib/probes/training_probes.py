@@ -196,7 +196,7 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
         alone += (length - 1) * loss / (sum(lengths) - ROWS)
         padded[row, length:] = text[row, 0] if probed.pad_id is None else probed.pad_id
     together = probed.loss(probed.model, *source, padded).item()
-    hint = f"nats per token: {together:.3f} for a batch, {alone:.3f} for its single rows"
+    hint = f"nats per token: {together:.3f} for a batch, {alone:.3f} for its individual rows"
     if not abs(together - alone) <= ROUNDING * abs(alone):
         return False, f"{hint}; look at padding and at the divisor of the sum"
     return True, hint
