@@ -85,7 +85,11 @@ TASK_OPTIONS = {
         },
         threads=1,
         verb="translate",
-        use_options={"text": dict(nargs="*", help=f'such as "three hundred" or 345; {LINES}')},
+        use_options={
+            "text": dict(
+                nargs="*", help=f'text to translate, such as "three hundred" or 345; {LINES}'
+            )
+        },
         evaluate_options={
             "--count": dict(
                 type=whole_from_one,
@@ -155,7 +159,9 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change a hyperparameter"
     )
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
-    about = "with torchrun, shard the weights over processes (FSDP2) instead of copying them (DDP)"
+    about = (
+        "with torchrun, shard the weights across processes (FSDP2) instead of copying them (DDP)"
+    )
     trains.add_argument("--shard", action="store_true", help=about)
     about = "split each batch into K micro-batches to save memory; the gradients stay the same"
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)

@@ -1,7 +1,7 @@
 """Train a decoder on windows of 64 characters, and scale its RoPE angles so it can read 256.
 
 For each seed and each rule for the angles, the record contains the loss on each stretch of 32
-characters, before and after a short fine-tuning on windows of 256. One rule is only a control. For
+characters, before and after brief fine-tuning on windows of 256. One rule is only a control. For
 comparison, we also record the losses when the model reads only the most recent 64 characters.
 """
 

@@ -72,7 +72,7 @@ class SinusoidAttention(GroupedQueryAttention):
 
 
 def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
-    """Add the paper's table, times a scale, inside every attention layer, not to the embeddings."""
+    """Add the scaled table of the paper inside every attention layer, not to the embeddings."""
     model.positions = nn.Identity()
     for layer in model.layers:
         layer.self_attn = SinusoidAttention(scale)

@@ -74,9 +74,9 @@ def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
 
 
 def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
-    """Count the trials in which an attempt shows the wrong numbers of a known mistake.
+    """Count the trials in which an attempt gives the same wrong numbers as a known mistake.
 
-    Returns ``FULL_MATCH`` if both agree in every trial, and 0 if the mistake fails a trial in a
+    Returns ``FULL_MATCH`` if the two agree in every trial, and 0 if the mistake fails a trial in a
     different way. If they share only errors and no wrong numbers, the error messages must be
     identical.
     """

@@ -138,7 +138,7 @@ def train(
 
     Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` includes
     the time before the run was resumed. ``stop`` is called after every step, and ``report`` is
-    called with every new line of the history. Returns whether the last step is done.
+    called with every new line of the history. Returns whether the last step was reached.
     Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints are kept.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file

@@ -83,7 +83,7 @@ def without_dropout(candidate: Callable) -> dict[str, Any]:
 
 @as_trial(
     "dropout_p=0.2",
-    "Dropout sets each weight to 0 independently before the weights meet the values, and divides "
+    "Dropout sets each weight to 0 independently before they multiply the values, and divides "
     "the other weights by 1 - dropout_p. The function returns the weights before dropout.",
     kind="train and eval",
 )
@@ -127,7 +127,7 @@ EXERCISES = (
             "Divide by the square root of the last size of `query`. Set the scores to "
             "`float('-inf')` where the mask is `False`. Then apply the softmax over the keys, "
             "which are on the last axis.",
-            "If every key of a row is blocked, all its scores are `-inf` and its softmax is nan, "
+            "If every key in a row is blocked, all its scores are `-inf` and its softmax is nan, "
             "so set the blocked weights to 0 after the softmax. Before you multiply by the values, "
             "apply `F.dropout(weights, dropout_p)`.",
         ),
@@ -266,7 +266,7 @@ MISTAKES = (
         seen="EleutherAI/gpt-neox #966",
     ),
     attention(
-        "blocked_row_nan: if every key of a row is blocked, all its scores are -inf, and their "
+        "blocked_row_nan: if every key in a row is blocked, all its scores are -inf, and their "
         "softmax is nan",
         (ZEROED, ""),
         seen="pytorch/pytorch #41508, #25110",

@@ -83,8 +83,8 @@ MISTAKES = (
     ),
     cut("last_batch_lost: the last batch is never stored", (END, "return batches")),
     cut(
-        "one_pair_too_many: the limit is checked without the new pair, so a batch may be one pair "
-        "too large",
+        "one_pair_too_many: the limit is checked before adding the new pair, so a batch may be one "
+        "pair too large",
         (POSITIONS, "len(batch) * sum(grown)"),
         seen="NVIDIA-NeMo/Speech #5907",
     ),
@@ -115,7 +115,7 @@ MISTAKES = (
         seen="inclusionAI/AReno #204",
     ),
     cut(
-        "sorted_by_source: the pairs are sorted by the source, so the targets of a batch have "
+        "sorted_by_source: the pairs are sorted by the source, so the targets in a batch have "
         "very different lengths",
         (KEY, "lengths[i]"),
         seen="OpenNMT/OpenNMT-py #590, facebookresearch/fairseq #3012",

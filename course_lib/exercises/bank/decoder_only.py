@@ -245,7 +245,7 @@ MISTAKES = (
         seen="spro/char-rnn.pytorch #7",
     ),
     windows(
-        "side_by_side: windows start only at multiples of length, but they may start at any "
+        "side_by_side: windows start only at multiples of length, but they should start at any "
         "position",
         (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
         seen="ShusenTang/Dive-into-DL-PyTorch #160",

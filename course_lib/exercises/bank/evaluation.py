@@ -71,8 +71,8 @@ MISTAKES = (
         seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
     ),
     accuracy(
-        "padding_in_the_denominator: the number of correct tokens is divided by the number of all "
-        "positions, including padding",
+        "padding_in_the_denominator: the number of correct tokens is divided by the total number "
+        "of positions, including padding",
         (RATIO, "right.sum().item() / targets.numel()"),
         seen="jsbaan/transformer-from-scratch #7",
     ),

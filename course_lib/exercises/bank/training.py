@@ -330,7 +330,7 @@ LOSSES = (
     ),
     loss_mistake(
         "padding_in_the_denominator: padding is left out of the sum, but the sum is divided by "
-        "the number of all positions",
+        "the total number of positions",
         (MEAN_OF_REAL, f"{REAL}.mean()"),
         seen="tensorflow/docs #1460, eladhoffer/utils.pytorch #4",
     ),
