@@ -266,7 +266,7 @@ def summary() -> str:
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
         f"A training step of a small model runs at {speed:.2f} times the speed of "
-        "`torch.nn.Transformer` with the same weights on one thread of a CPU. On "
+        "`torch.nn.Transformer` with the same weights on a single CPU thread. On "
         "numbers outside the training data, the number-word translators are exactly right "
         f"{accuracy:.1f}% of the time (mean over three languages and three seeds). A model that "
         f"translates German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "

@@ -83,7 +83,7 @@ def without_dropout(candidate: Callable) -> dict[str, Any]:
 
 @as_trial(
     "dropout_p=0.2",
-    "Dropout sets each weight to 0 independently before they multiply the values, and divides "
+    "Dropout sets each weight to 0 independently before the values are averaged, and divides "
     "the other weights by 1 - dropout_p. The function returns the weights before dropout.",
     kind="train and eval",
 )
