@@ -23,7 +23,7 @@ def capture_attention(
         For each name, the weights ``(N, B, H, T, S)`` of its N layers.
 
     Raises:
-        ValueError: If a list is empty, or holds anything but attention layers that are called once.
+        ValueError: If a list is empty, or holds anything other than attention layers called once.
     """
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 

@@ -50,7 +50,7 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     widest: tuple[int, ...] = (0, 0)
     for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
         if sum(lengths[pair]) > tokens:
-            raise ValueError(f"a pair of {sum(lengths[pair])} tokens exceeds the limit {tokens=}")
+            raise ValueError(f"a pair with {sum(lengths[pair])} tokens exceeds the limit {tokens=}")
         grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)

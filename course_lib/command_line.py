@@ -18,7 +18,7 @@ COMMANDS = {
     "Learn": {
         "learn": "open your workbook in JupyterLab, creating one first if you have none",
         "lab": "open the completed chapters, with all answers, in JupyterLab",
-        "workbook": "write a workbook: the chapters for you to fill in",
+        "workbook": "create a workbook, a copy of the chapters for you to fill in",
         "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",
         "progress": "show what you have done and what comes next",
     },

@@ -142,7 +142,7 @@ def warmup_cooldown(
 
     Paper: §5.3, equation (3).
     Returns scale times the paper's rate. Over the last cooldown_steps steps, it is multiplied by a
-    linearly falling factor, which would reach zero one step after the last.
+    linearly decreasing factor, which would reach zero one step after the last.
     Raises ValueError if a count is below 1, or the step is beyond the last one.
     Differs: the rate is scaled, and lowered toward zero at the end so that the weights settle.
     """

@@ -157,7 +157,7 @@ def write_modules() -> None:
 
 
 def build() -> int:
-    """Build the site, and return the exit code of Sphinx; every warning is an error."""
+    """Build the site, and return the exit code of Sphinx; warnings count as errors."""
     lay_out()
     written = ROOT / ".build" / "html"  # myst-nb creates a folder next to it
     shutil.rmtree(written, ignore_errors=True)

@@ -136,7 +136,7 @@ def metadata_of(cell: nbformat.NotebookNode) -> dict:
 def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     """Keep pictures as PNG and text, and remove the live view of every widget.
 
-    GitHub and other viewers prefer HTML to PNG, but remove the pictures in the HTML. A widget
+    GitHub and other viewers prefer HTML to PNG, but strip the pictures from the HTML. A widget
     without a still picture, such as a progress bar, loses its whole output.
     """
     for output in outputs:

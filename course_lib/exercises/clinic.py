@@ -57,7 +57,9 @@ class PatientChart:
 def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
     """Run a probe on a fresh or a trained model, as the case requires."""
     if name == TRAINED_ONLY and not case.fresh:
-        return ProbeResult(name, True, "this model is trained, so its initial loss is unknown")
+        return ProbeResult(
+            name, True, "this model has already been trained, so its initial loss is unknown"
+        )
     model = patient.fresh() if case.fresh else patient.with_good_weights()
     result = PROBES_BY_NAME[name](to_probe(patient.parts, model))
     return result or ProbeResult(name, True, "this probe does not apply here")

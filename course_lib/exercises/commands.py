@@ -46,7 +46,7 @@ def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
     writes.add_argument(
         "--force",
         action="store_true",
-        help="write the chapters again; files that you changed are first moved to a backup folder",
+        help="rewrite the chapters; files that you changed are first moved to a backup folder",
     )
     writes.add_argument(
         "--no-solutions", action="store_true", help="leave out the solutions, for use in a class"

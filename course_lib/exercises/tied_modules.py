@@ -58,7 +58,7 @@ class Tie:
         return Tie(*(deepcopy(part, memo) for part in vars(self).values()))
 
     def renewed(self, course: nn.Module) -> bool:
-        """Give the answer the current parts of the course's module; return whether that worked."""
+        """Pass the parts of the course's module to the answer; return whether that worked."""
         modules = dict(course.named_modules(remove_duplicate=False))
         if any(modules.get(path) is not module for path, module in self.rest.items()):
             return False

@@ -1,4 +1,4 @@
-"""Read a published folder's weights and tokenizer, and copy weights by name."""
+"""Read the weights and tokenizer of a published model, and copy weights by name."""
 
 import re
 from collections.abc import Callable, Mapping

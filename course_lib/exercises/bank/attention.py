@@ -185,9 +185,9 @@ def wrongly_scaled(
     k: str = "k",
     **seen: str,
 ) -> list[Mistake]:
-    """Make the mistakes in which the scores are divided by a number other than √d_k.
+    """Define the mistakes in which the scores are divided by a number other than √d_k.
 
-    ``edit`` divides the scores by an expression, in which ``q`` and ``k`` name queries and keys;
+    ``edit`` divides the scores by an expression in which ``q`` and ``k`` are the queries and keys;
     ``seen`` maps the names of mistakes to public code.
     """
     return [

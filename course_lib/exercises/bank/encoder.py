@@ -207,7 +207,7 @@ def without_sum(line: str) -> tuple[str, str]:
 
 
 def sums_missing(make: Callable[..., Mistake], **lines: str) -> list[Mistake]:
-    """Make the mistakes in which the input of one sub-layer, or of all of them, is not added."""
+    """Define the mistakes in which the input of one sub-layer, or of all of them, is not added."""
     missing = "is not added to its output, so this residual path is missing"
     every = "no sub-layer's input is added to its output, so the residual paths are missing"
     return [

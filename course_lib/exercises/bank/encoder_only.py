@@ -157,8 +157,8 @@ EXERCISES = (
         hints=(
             "Set the vectors of padding to zero, and add up the vectors of each sequence. What "
             "number do you divide by?",
-            "`real.unsqueeze(-1)` has the shape (B, L, 1), so it fits the vectors. Its sum over "
-            "`dim=1` counts the real tokens of each sequence.",
+            "`real.unsqueeze(-1)` has the shape (B, L, 1), so it broadcasts over the vectors. Its "
+            "sum over `dim=1` counts the real tokens of each sequence.",
         ),
         extras={
             "no real token": (pooled("a sequence without a real token", END & SCATTERED[:1]),),
