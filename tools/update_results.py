@@ -289,8 +289,8 @@ def mistake_counts() -> str:
     mistakes = every_mistake()
     cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(
-        f"The checks cover {len(exercises())} functions and classes, and tell you which of "
-        f"{len(mistakes):,} known mistakes you made. We found {cited} of these mistakes in public "
+        f"The checks cover {len(exercises())} functions and classes, and recognize "
+        f"{len(mistakes):,} known mistakes. We found {cited} of these mistakes in public "
         "code, and we cite an issue or a pull request for each."
     )
 
