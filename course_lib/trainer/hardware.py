@@ -97,7 +97,7 @@ def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None
 
 
 def bfloat16_pays() -> bool:
-    """Measure whether this processor multiplies faster in bfloat16, in a tenth of a second."""
+    """Measure, in a tenth of a second, whether this processor multiplies faster in bfloat16."""
     taken = {}
     for dtype in (torch.float32, torch.bfloat16):
         a, b = torch.ones(1024, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)

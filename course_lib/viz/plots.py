@@ -141,7 +141,7 @@ def heatmap(
 
 
 def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Colormap]:
-    """Return the smallest and largest value of a heat map's color scale, and its color map."""
+    """Return the smallest and largest values of a heat map's color scale, and its color map."""
     low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
     if limit is not None:
         low, high, name = -limit, limit, "RdBu_r"
