@@ -212,8 +212,8 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int 
     """Check that an embedding can look up ids (B, L), which the message calls ``name``.
 
     Raises ValueError if they are not integers of shape (B, L), if there are none, if there are more
-    than ``max_len`` including the ``start`` tokens before them, or if any of them is not from 0 to
-    vocab_size - 1. The values are checked only on the CPU, and not in compiled code, because
+    than ``max_len`` including the ``start`` tokens before them, or if any of them is not between 0
+    and vocab_size - 1. The values are checked only on the CPU, and not in compiled code, because
     reading them from a GPU would make the program wait for it.
     """
     dtype = getattr(ids, "dtype", type(ids))
@@ -264,7 +264,7 @@ def check_targets(logits: Tensor, targets: Tensor) -> None:
             f"targets must be one or more integers (torch.long), got {targets.dtype} of shape "
             f"{tuple(targets.shape)}"
         )
-    remedy = "; mark targets that do not count with pad_id, not with -100, or leave them out"
+    remedy = "; use pad_id, not -100, for targets that should be ignored, or leave them out"
     check_range(targets, logits.size(-1), "targets", remedy)
 
 

@@ -82,7 +82,7 @@ class SwiGLU(nn.Module):
 def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
     """Compute the angle by which each pair of columns is rotated at each position.
 
-    Paper: Su and others (2021), §3.2.2; the angles are those of chapter 03 (§3.5).
+    Paper: Su and others (2021), §3.2.2; the angles are those from chapter 03 (§3.5).
     Returns position / base^(2i / d_k), of shape (length, d_k / 2), in torch's default dtype.
     Raises ValueError if the width is odd, a size is below 1, or the base is not positive.
     """

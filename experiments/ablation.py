@@ -1,4 +1,4 @@
-"""Train the six models of chapter 18, one cut after another, and four more as controls."""
+"""Train the six models from chapter 18, one cut after another, and four more as controls."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Train the assistants of chapter 23 with three seeds, and record how well they answer.
+"""Train the assistants from chapter 23 with three seeds, and record how well they answer.
 
 The functions come from the chapter: we execute the notebook's cells whose ids are in ``CELLS``.
 """

@@ -1,4 +1,4 @@
-"""Train the GPT of chapter 19, and record a sample of its text after 100, 600 and 2,000 steps."""
+"""Train the GPT from chapter 19, and record a sample of its text after 100, 600 and 2,000 steps."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Train the small GPT of chapter 19 from eight initializations, and record how its loss falls.
+"""Train the small GPT from chapter 19 from eight initializations, and record how its loss falls.
 
 Each initialization uses GPT-2's standard deviation of 0.02, and then enlarges some matrices.
 """

@@ -111,7 +111,7 @@ def test_another_configuration_or_an_unreadable_run_is_named_and_not_overwritten
     load_or_train(TINY)
     made.clear()
     path = find_checkpoint(folder_of(TINY)) / METADATA
-    for harm, reason in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
+    for harm, reason in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "another place")):
         if harm:
             path.write_bytes(harm)
         before = path.read_bytes()

@@ -31,7 +31,7 @@ from course_lib.tokenization import BPETokenizer, train_bpe
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
-PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # dot products in the picture of chapter 01
+PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # dot products in the picture in chapter 01
 TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # target ids in chapter 11
 
 

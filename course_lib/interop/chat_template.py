@@ -31,7 +31,7 @@ def read_chat_template(path: Path | str) -> ChatTemplate:
     if not isinstance(content.get("chat_template"), str):
         raise ValueError(
             f"{path} contains no chat template, so the model can continue text but cannot chat; "
-            "choose a model that was trained to chat; its name often contains Instruct"
+            "choose a model that was trained to chat, which often has Instruct in its name"
         )
     bos, eos = (content.get(name) or "" for name in ("bos_token", "eos_token"))
     return ChatTemplate(content["chat_template"], bos, eos)

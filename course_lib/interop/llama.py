@@ -165,7 +165,7 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
 
 
 def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, ...]:
-    """Return each angle's divisor: ``factor`` for slow angles, 1 for fast ones, or in between."""
+    """Return each angle's divisor: ``factor`` if slow, 1 if fast, or a value in between."""
     factor = rope.number("factor", least=1.0)
     length = rope.size("original_max_position_embeddings")
     low = rope.number("low_freq_factor", least=0.0)

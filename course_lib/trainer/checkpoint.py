@@ -26,7 +26,7 @@ from course_lib.trainer.distributed import ALONE, World
 TENSORS = "*.safetensors"
 METADATA = "metadata.json"  # written last: a folder without it is half a checkpoint, and is ignored
 FORMAT = "course_lib checkpoint 5"
-AGAIN = "move it away and train again"
+AGAIN = "move it to another place, and train again"
 EXPLAINED = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError)
 
 

@@ -60,7 +60,7 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         gpus = torch.cuda.device_count()
         if rank >= gpus:
             raise ValueError(
-                f"each process needs its own GPU, and this computer has only {gpus}; start fewer "
+                f"each process needs its own GPU, but this computer has only {gpus}; start fewer "
                 "processes, or use --device cpu"
             )
         torch.cuda.set_device(rank)

@@ -1,6 +1,6 @@
 """An explorer for attention with one query and four keys in a plane (paper, §3.2.1).
 
-The keys and values are the same as in the picture at the start of chapter 01.
+The keys and values are the same as in the picture at the beginning of chapter 01.
 """
 
 import math

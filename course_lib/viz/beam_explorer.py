@@ -1,4 +1,4 @@
-"""An explorer for beam search in the small language of chapter 14 (paper, §6.1)."""
+"""An explorer for beam search in the small language from chapter 14 (paper, §6.1)."""
 
 import math
 from itertools import pairwise

@@ -21,7 +21,6 @@ from course_lib.viz.heads_explorer import HeadsExplorer, number_words, read_thro
 
 NUMBERS = 200
 TOLERANCE = 1e-4  # both sides compute in float32, from the same rounded weights
-SLOW = 100  # ms for a translation
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 TRANSLATE = """async ([file, samples]) => {
     const { Translator } = await import("/course_lib/viz/translator.js");
@@ -103,7 +102,6 @@ def test_the_translators_in_javascript_and_python_agree(page: Page, capsys):
     with capsys.disabled():
         print(f"\n{time:.0f} ms a translation; largest differences to Python: {differences}")
     assert max(differences.values()) < TOLERANCE
-    assert time < SLOW
 
 
 def test_the_file_has_the_parts_of_every_number(weights):
@@ -247,16 +245,6 @@ def test_in_a_notebook_the_kernel_translates(course, lab: Lab, capsys):
     expect(cell.locator(".said")).to_contain_text("siebentausendachtundsiebzig”, which is right")
     text.fill("seven")
     expect(cell.locator(".said")).to_contain_text("is not a number below")
-
-
-def test_the_browser_translates_quickly(page: Page, capsys):
-    grid(page).focus()
-    switch(page, "encoder", 0, 0)
-    expect(page.locator(".said")).to_contain_text("becomes")
-    times = grid(page).evaluate(PRESS)
-    with capsys.disabled():
-        print(f"\n{np.median(times):.0f} ms from a key to the translation in the browser")
-    assert np.median(times) < 2 * SLOW
 
 
 def test_a_long_wrong_translation_does_not_cover_the_title_of_the_map(browser):
