@@ -51,7 +51,7 @@ def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
     """Mark the tokens on which the assistant is trained: every answer, including its [end].
 
     Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
-    Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t is for token t + 1.
+    Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t marks token t + 1.
     """
     opened = (ids == tokens.assistant).cumsum(dim=1)  # (B, L)
     closed = (ids == tokens.end).cumsum(dim=1)  # (B, L)

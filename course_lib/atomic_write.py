@@ -21,7 +21,7 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Write to a temporary file, and replace the file with it in one step.
+    """Write to a temporary file, and replace the original with it in one step.
 
     If the process is killed or the power fails, the file has either its old or its new content.
     """

@@ -66,7 +66,7 @@ class TokenBatches:
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
     Each epoch shuffles all pairs, splits them into pools of ``pool_size`` pairs, divides each pool
-    with ``batch_by_tokens``, and shuffles the batches. Only seed and step affect a batch.
+    with ``batch_by_tokens``, and shuffles the batches. A batch depends only on seed and step.
     ``rows`` contains every pair's source ids, and its target ids from bos to eos.
     Raises ValueError if there are no pairs, a pair exceeds ``tokens``, or a size is below 1.
     Differs: the paper counts 25,000 source and 25,000 target tokens; here one limit covers both.

@@ -20,7 +20,7 @@ def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tens
     Each hypothesis has only one continuation that ends it, so at least K of the 2K can be extended.
     Shapes: logits (B, K, V), and totals (B, K), the log-probability of each hypothesis, -inf where
     there is none. Returns each continuation's parent hypothesis, token and total, all of shape
-    (B, 2K), best first. The padding ``pad_id`` is never chosen.
+    (B, 2K), best first. The padding token ``pad_id`` is never chosen.
     """
     K, V = logits.shape[1:]
     norm = logits.logsumexp(dim=-1, keepdim=True)  # (B, K, 1): log-probability = logit - norm

@@ -117,7 +117,7 @@ def overview() -> str:
     lines += [paint("Examples:", "bold")]
     for words in (["learn"], ["train"], ["translate", "three hundred forty-five"]):
         lines += [f"  {paint(as_typed(*words), 'cyan')}"]
-    lines += ["", f"{as_typed('COMMAND', '--help')} lists the options of a command."]
+    lines += ["", f"{as_typed('COMMAND', '--help')} lists a command's options."]
     return "\n".join([*lines, "Read more in the course's README.md and in docs/training.md.", ""])
 
 
@@ -135,7 +135,7 @@ def task_of(arguments: Sequence[str]) -> str:
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     """Build the parser for all commands, with the options of one task.
 
-    If ``command`` is not a learner's command, we skip the options of those commands, because
+    Unless ``command`` is one of the learner's commands, we skip their options, because
     adding them would import torch.
     """
     top = Parser(prog="course")

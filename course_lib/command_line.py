@@ -19,7 +19,8 @@ COMMANDS = {
         "learn": "open your workbook in JupyterLab, creating one first if you have none",
         "lab": "open the completed chapters, with all answers, in JupyterLab",
         "workbook": "create a workbook, a copy of the chapters for you to fill in",
-        "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",
+        "check": "check an answer in your my_lib; the exit code is 0 if the answer is correct, "
+        "and 1 if it is not",
         "progress": "show what you have done and what comes next",
     },
     "Train and use models": {
@@ -32,7 +33,7 @@ COMMANDS = {
     },
     "Check": {
         "probe": "look for mistakes in your own model",
-        "grade": "check the answers of all learners in a class; their code runs on this computer",
+        "grade": "check every learner's answers in a class; their code runs on this computer",
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C
@@ -77,7 +78,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 def has_colors(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that shows colors and the user wants colors."""
+    """Return whether a stream is a terminal that shows colors and the user wants them."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
     return wanted and known and stream.isatty()
@@ -89,12 +90,12 @@ def paint(text: str, color: str) -> str:
 
 
 def paint_signs(text: str) -> str:
-    """Color the signs in a report, such as ✓ and ✗."""
+    """Color the symbols in a report, such as ✓ and ✗."""
     return re.sub("[✓✗○◐]", lambda sign: paint(sign[0], SIGNS[sign[0]]), text)
 
 
 def tell(sentence: str) -> None:
-    """Print a message to stderr if it is a terminal; otherwise print nothing, for clean logs."""
+    """Print a message to stderr if it is a terminal; print nothing in a log."""
     if sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 
@@ -119,7 +120,7 @@ def quoted(words: list[str]) -> str:
 
 
 def environment_path() -> str:
-    """Return a PATH on which this environment's programs come first."""
+    """Return a PATH in which this environment's programs come first."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 

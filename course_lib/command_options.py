@@ -94,7 +94,7 @@ TASK_OPTIONS = {
             "--count": dict(
                 type=whole_from_one,
                 default=1000,
-                help="how many numbers to test (default: %(default)s)",
+                help="how many numbers to test on (default: %(default)s)",
             )
         },
         examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
@@ -210,7 +210,7 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
     usual = next(iter(chosen.sizes))
     about = "preset for the model and its training (default: %(default)s)"
     command.add_argument("--size", choices=chosen.sizes, default=usual, help=about)
-    command.add_argument("--seed", type=int, help="seed of the training run")
+    command.add_argument("--seed", type=int, help="random seed for training")
     _add_arguments(command, {f"--{setting}": about for setting, about in chosen.settings.items()})
     command.add_argument(
         "--data",
@@ -238,11 +238,11 @@ def _add_arguments(command: argparse.ArgumentParser, options: Options) -> None:
 
 
 def announce(options: argparse.Namespace) -> None:
-    """Say what the command does first; for training, only the main process prints."""
+    """Say what the command is about to do; for training, only the main process prints."""
     if options.command in ("translate", "sample", "chat", "evaluate"):
         tell("Loading the model …")
     elif options.command == "train" and os.environ.get("RANK", "0") == "0":  # set by torchrun
         chosen = TASK_OPTIONS[options.task]
         what = chosen.described(getattr(options, next(iter(chosen.settings))))
         start = "Continuing to train" if options.resume else "Training"
-        print(f"{start} {what}. It usually takes {chosen.sizes[options.size]}.", flush=True)
+        print(f"{start} {what}. This usually takes {chosen.sizes[options.size]}.", flush=True)

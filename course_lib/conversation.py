@@ -129,7 +129,7 @@ def continue_text(
 
 
 class Conversation:
-    """A chat with a published model that was trained to chat; it reads each token only once.
+    """A chat with a published model that was trained to chat; the model reads each token only once.
 
     ``notes`` contains remarks about the last answer, for example that it was cut off.
     ``ends`` contains the ids that end an answer, and ``end_id`` is the id of the model's own end

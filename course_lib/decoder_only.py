@@ -39,7 +39,7 @@ class DecoderOnly(nn.Module):
     """Predict each next token from the tokens before it, without a source.
 
     Paper: §3.1, the decoder without its second sub-layer.
-    It ignores ``pad_id`` and the source fields of a ``TransformerConfig``. Positions are
+    The model ignores ``pad_id`` and the source fields of a ``TransformerConfig``. Positions are
     sinusoidal, or learned as in GPT. Attributes: ``config``, ``embedding``, ``positions``,
     ``stack`` (an ``Encoder``, called with a causal mask) and ``output``, which shares the weight of
     the embedding.

@@ -11,7 +11,7 @@ from .transformer import TransformerConfig
 
 
 def layer_operations(length: int, d_model: int, *, kernel_size: int = 3) -> dict[str, int]:
-    """Count the multiplications in one layer of each of three types.
+    """Count the multiplications in a layer, for three types of layers.
 
     Paper: §4, table 1, complexity per layer (n = length, d = d_model, k = kernel_size).
     Returns a dict with the keys "self-attention", "recurrent" and "convolution". As in the table,

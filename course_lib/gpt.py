@@ -154,7 +154,7 @@ def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
 class GPT(nn.Module):
     """Compute logits for the next token at every position, and the loss.
 
-    Paper: the decoder of figure 1, without a source; ``initialize_gpt`` initializes the weights.
+    Paper: the decoder in figure 1, without a source; ``initialize_gpt`` initializes the weights.
     Submodules: embedding (not scaled), positions, layers, norm, and output, which shares the
     embedding's weight.
     """

@@ -137,7 +137,7 @@ def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
     if start + x.size(-2) > max_len:
         raise ValueError(
             f"a sequence of {start + x.size(-2)} tokens does not fit max_len={max_len}; "
-            "cut it, or build the model with a larger max_len"
+            "shorten it, or build the model with a larger max_len"
         )
 
 
@@ -174,9 +174,9 @@ def check_config(config: object, activations: Collection[str] = ()) -> None:
 def check_vocabularies(
     src_vocab_size: int, tgt_vocab_size: int, pad_id: int, tie_embeddings: str
 ) -> None:
-    """Check that a ``TransformerConfig``'s vocabularies, padding and tied embeddings agree.
+    """Check that a ``TransformerConfig``'s vocabularies, padding id and tied embeddings agree.
 
-    Raises ValueError if the padding is not in both vocabularies, or the embeddings cannot be tied
+    Raises ValueError if the padding id is not in both vocabularies, or embeddings cannot be tied
     as requested.
     """
     if pad_id not in range(min(src_vocab_size, tgt_vocab_size)):
@@ -307,7 +307,7 @@ def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
 
 
 def check_special_ids(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) -> None:
-    """Check that the ids of the special tokens are three different ids of the vocabulary.
+    """Check that the ids of the special tokens are three different ids in the vocabulary.
 
     Raises ValueError if they are not.
     """

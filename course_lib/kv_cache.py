@@ -189,7 +189,7 @@ class Engine(ABC):
 class DecodingEngine(Engine):
     """Decode with a ``Transformer``, processing every token only once.
 
-    Paper: not mentioned; its causal mask (§3.2.3) makes this possible.
+    Paper: not mentioned, but the causal mask (§3.2.3) makes this possible.
     The constructor encodes the source (B, S). Up to ``max_len`` target tokens fit, and none may be
     padding. R / B neighboring rows share a source, as in beam search. Use the model in eval mode.
     """

@@ -65,7 +65,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
         if name in wanted and isinstance(child, nn.Linear) and module not in adapters
     ]
     if not layers:
-        raise ValueError(f"no linear layer of this model is called {' or '.join(wanted)}")
+        raise ValueError(f"no linear layer in this model is called {' or '.join(wanted)}")
     check_untied(model, [(name, linear) for _, name, linear in layers])
     updates = [LoRALinear(linear, rank, alpha) for _, _, linear in layers]
     learned = {id(weight) for adapter in adapters for weight in (adapter.a, adapter.b)}

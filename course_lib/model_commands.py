@@ -34,7 +34,7 @@ def use_command(options: argparse.Namespace) -> int:
             model, tokenizer = load_writer(path)
             if not special_ids(tokenizer):
                 note(
-                    f"the tokenizer of {path} has no special tokens, so the text ends only after "
+                    f"the tokenizer in {path} has no special tokens, so the text ends only after "
                     f"{options.tokens:,} new tokens (--tokens)"
                 )
             parts = continue_text(model, tokenizer, options.prompt or "", options.tokens, draw)
@@ -109,8 +109,9 @@ def for_each_line(
 ) -> int:
     """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
-    ``use`` returns an output line in parts, and may append messages to ``notes``, which are printed
-    next. An empty line, or a line that fails, produces an empty line of output.
+        ``use`` returns an output line in parts, and may append messages to ``notes``, which are
+        printed
+    afterward. An empty line, or a line that fails, produces an empty line of output.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0

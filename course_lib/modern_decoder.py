@@ -182,7 +182,7 @@ class ExtendedAttention(GroupedQueryAttention):
 def scaled_angles(config: "ModernConfig") -> Tensor:
     """Compute the RoPE angles (max_len, d_k / 2), and divide each pair's angles by its factor.
 
-    Raises ValueError if factors are given, but not one positive factor for each pair.
+    Raises ValueError if factors are given, but there is not one positive factor for each pair.
     """
     c = config
     angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads, c.d_k), c.rope_base)

@@ -215,7 +215,7 @@ def fill_windows(name: str, seed: int) -> Entry:
 
 
 def one_hot(ids: Tensor, mask: Tensor) -> Tensor:
-    """Turn ids (B, L) into one-hot vectors (B, L, d_model), whose means are relative counts."""
+    """Turn ids (B, L) into one-hot vectors (B, L, d_model); their means are frequencies."""
     return F.one_hot(ids, 64).float()
 
 

@@ -265,7 +265,7 @@ def summary() -> str:
     accuracy = 100 * fmean(entry["exact_match"] for entry in read_entries(NUMBERS))
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
-        f"A training step of a small model runs at {speed:.2f} times the speed of "
+        f"A training step for a small model runs at {speed:.2f} times the speed of "
         "`torch.nn.Transformer` with the same weights on a single CPU thread. On "
         "numbers outside the training data, the number-word translators are exactly right "
         f"{accuracy:.1f}% of the time (mean over three languages and three seeds). A model that "

@@ -83,7 +83,7 @@ def text_digits(number: int, language: str) -> list[frozenset[int]]:
         language: ``"en"``, or one of ``LANGUAGES``.
 
     Returns:
-        For every character of ``spell(number, language)``, the places of its digits. The set is
+        For every character of ``spell(number, language)``, the places of those digits. The set is
         empty for spaces, hyphens, *und* and *et*.
 
     Example:

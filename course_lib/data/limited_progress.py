@@ -4,7 +4,7 @@ from tqdm.auto import tqdm
 
 
 class LimitedProgress(tqdm):
-    """A progress bar that stops an endless download before it fills the memory or the disk."""
+    """A progress bar that stops an endless download before it fills up the memory or the disk."""
 
     max_bytes = 2_000_000_000  # larger than any file that the course downloads
     received: float = 0

@@ -132,7 +132,7 @@ def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Pa
             corpus.fetch(name, downloader=download_unpacked)
         except (OSError, EOFError, zlib.error) as error:  # of the network, the disk, or gzip
             raise OSError(
-                f"{addresses[name]} could not be downloaded ({error}); are you online? The "
-                f"complete files stay in {target}: try again, or copy them from another computer"
+                f"{addresses[name]} could not be downloaded ({error}); are you online? Fully "
+                f"downloaded files stay in {target}: try again, or copy them from another computer"
             ) from error
     return target

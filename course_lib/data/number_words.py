@@ -1,6 +1,6 @@
 """Numbers in words, in English and three other languages.
 
-The words come from CLDR's spell-out rules, through the ``unicode-rbnf`` library. A checksum of a
+The words come from CLDR's spell-out rules, applied by the ``unicode-rbnf`` library. A checksum of a
 number's digits decides which split it belongs to, so the three splits are disjoint. All numbers
 below 100 are in the training split, because larger numbers are built from the same words.
 """

@@ -39,7 +39,7 @@ class Tokenizer:
 
         Args:
             texts: Texts in both languages, from the training split only.
-            vocab_size: Number of tokens to learn, including the four special tokens. The vocabulary
+            vocab_size: Maximum number of tokens, including the four special tokens. The vocabulary
                 is smaller if no more pairs are left to merge.
             split_punctuation: Whether every punctuation mark is a separate token, so that ``Mann``
                 and ``Mann,`` share the token ``▁Mann``. It is False for number words, because their

@@ -1,4 +1,4 @@
-"""Exercises that name the learner's mistakes, and a workbook that grows into a library."""
+"""Exercises that identify the learner's mistakes, and a workbook that grows into a library."""
 
 from course_lib.exercises.attempts import attempt
 from course_lib.exercises.check_report import Report

@@ -23,7 +23,7 @@ def find_mistake(
 
     We prefer a mistake that fits all trials, then one that fits the core, then one that fits the
     stages up to the first failing one, and then two mistakes that fit the core together. As a last
-    resort, we choose the mistake that shares the most wrong numbers, if no trial contradicts it.
+    resort, we choose the mistake with the most wrong numbers in common, if no trial contradicts it.
     """
     fitting = [
         mistake
@@ -54,7 +54,7 @@ def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
 
 
 def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
-    """Combine the mistakes that fail a trial into pairs, and yield each pair as one mistake."""
+    """Pair the mistakes that make a trial fail, and yield each pair as one mistake."""
     failing = [mistake for mistake in known_mistakes(task.name) if fails(mistake, place)]
     for one, other in combinations(failing, 2):
         for first, second in ((one, other), (other, one)):
@@ -76,8 +76,8 @@ def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
 def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     """Count the trials in which an attempt gives the same wrong numbers as a known mistake.
 
-    Returns ``FULL_MATCH`` if the two agree in every trial, and 0 if the mistake fails a trial in a
-    different way. If they share only errors and no wrong numbers, the error messages must be
+    Returns ``FULL_MATCH`` if the two agree in every trial, and 0 if the mistake makes a trial fail
+    in a different way. If they share only errors and no wrong numbers, the messages must be
     identical.
     """
     task, expected = exercise(mistake.exercise), expected_outcomes(mistake.exercise)
@@ -108,13 +108,13 @@ def fails(mistake: Mistake, place: int) -> bool:
 
 @cache
 def outcome_of(mistake: Mistake, place: int) -> Outcome:
-    """Return the outcome of one trial on a known mistake; each trial runs once per process."""
+    """Return the outcome of one trial for a known mistake; each trial runs once per process."""
     task = exercise(mistake.exercise)
     return try_out(task.trials[place], adapt(mistake.implementation, task.definition))
 
 
 @cache
 def expected_outcomes(name: str) -> list[Outcome]:
-    """Return the outcomes of the course's own definition; each trial runs once per process."""
+    """Return the outcomes for the course's own definition; each trial runs once per process."""
     task = exercise(name)
     return [try_out(trial, adapt(task.definition, task.definition)) for trial in task.trials]

@@ -66,7 +66,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Return whether inputs after the first *first* positions affect the outputs before them."""
+    """Return whether inputs from position *first* on affect the outputs at earlier positions."""
     effects = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
@@ -74,7 +74,7 @@ def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict
             torch.default_generator.manual_seed(0)  # dropout must drop the same entries twice
             answers.append(module.train(training)(*inputs)[:, :first])
         plain, other = answers
-        effects[f"a later token affects earlier ones {mode}"] = not torch.allclose(
+        effects[f"a later token affects earlier outputs {mode}"] = not torch.allclose(
             plain, other, atol=1e-4
         )
     return effects

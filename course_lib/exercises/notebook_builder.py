@@ -130,7 +130,7 @@ class Edition:
                 yield new_cell(NAVIGATION, source_of(cell) + report)
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
-        """If the cells import a model, yield a cell that lists the learner's parts in it."""
+        """If the cells import a model, yield a cell that lists the learner's parts of it."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
         imports = stubs.from_package(imports, self.modules, LIBRARY)
         lines = map(ast.unparse, ast.parse(imports).body)

@@ -31,7 +31,7 @@ class Outcome:
         gradients: Gradients by the name of the input or parameter; ``None`` if there is none.
         changed: Names of the inputs that the call changed.
         error: The exception, if there was one.
-        alone: Whether a single tensor was returned where a pair is expected.
+        alone: Whether a single tensor was returned where a pair was expected.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -155,7 +155,7 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
 
 
 def _wrong_leaf(path: str, mine: object, right: object, kind: str, says: str) -> Iterator[Failure]:
-    """Compare one result, checking for coarse errors first; yield at most one failure."""
+    """Compare one result, checking for obvious errors first; yield at most one failure."""
     if close(mine, right):
         return
     if not isinstance(right, Tensor):

@@ -65,7 +65,7 @@ def recognise(
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
     """Map parameters to the course's names: first whole layers, then single parameters.
 
-    Matching whole layers keeps linear layers and norms apart if their vectors have the same size.
+    Matching whole layers keeps linear layers and norms apart even if vectors have the same size.
     """
     names: dict[str, str] = {}
     for group in (True, False):
@@ -120,7 +120,7 @@ def _matched_by(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[st
 
 
 def _fits(ours: Shapes, courses: Shapes) -> bool:
-    """Return whether two layers have parameters of the same shapes."""
+    """Return whether two layers have parameters with the same shapes."""
     return [*ours.values()] == [*courses.values()]
 
 
@@ -142,7 +142,7 @@ def _ordered(ours: Mapping[str, torch.Size], courses: list[str]) -> list[str]:
 
 
 def _likeness(course: str, other: str) -> int:
-    """Count the parts of the course's name that the other name contains, or has a synonym for."""
+    """Count the parts of the course's name that the other name contains; synonyms count too."""
     parts = set(re.findall(r"[a-z]+\d*", other.lower()))
     return sum(
         _letters(part) in _letters(other) or bool(parts & LAYERS.get(part, set()))

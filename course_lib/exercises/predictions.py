@@ -42,7 +42,7 @@ class Prediction:
     Args:
         asks: A few words that say which number to predict.
         truth: Computes the number.
-        close: The relative error that a correct guess may have.
+        close: The largest relative error allowed in a correct guess.
         guesses: Common wrong answers, with a hint for each.
     """
 
@@ -112,16 +112,16 @@ def asked(
     return make
 
 
-@asked(0, ([4.0, 2.0], "Those are the scores of *forty*. The second row of X is *two*."))
+@asked(0, ([4.0, 2.0], "Those are the scores for *forty*. The second row of X is *two*."))
 def scores_of_two() -> Tensor:
-    """Return the scores of “two”: its dot products with “forty” and with itself."""
+    """Return the scores for “two”: its dot products with “forty” and with itself."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     return words @ words[1]
 
 
 @asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
-    """Return the output of “two”. It attends to three words."""
+    """Return the output for “two”. It attends to three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
@@ -133,7 +133,7 @@ def where_two_ends() -> Tensor:
     ((PICTURE / 2**0.5).tolist(), "Those are the scores. The softmax turns them into weights."),
     (
         (PICTURE / PICTURE.sum()).tolist(),
-        "The softmax takes e to the power of each score before it divides.",
+        "The softmax raises e to the power of each score before it divides.",
     ),
     minutes=5,
 )
@@ -156,7 +156,7 @@ def parameters_of_sixteen_heads() -> int:
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
-@asked(3, (512**0.5, "That is the length of 512 ones. Sine² and cosine² add up to 1."))
+@asked(3, (512**0.5, "That is the length of a vector of 512 ones. Sine² and cosine² add up to 1."))
 def length_of_row_499() -> float:
     """Return the length of row 499. The row is in the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
@@ -180,19 +180,22 @@ def parameters_of_feed_forward() -> int:
 
 @asked(
     6,
-    (math.log(10), "That is the loss without a leak. Here, the model copies three of four digits."),
+    (
+        math.log(10),
+        "That is the loss without a leak, but the model copies three of the four digits.",
+    ),
     (0.0, "The input contains three of the answers, but not the fourth."),
-    (math.log(10) * 3 / 4, "The model copies three of four digits and guesses only one."),
+    (math.log(10) * 3 / 4, "The model copies three of the four digits and guesses only one."),
 )
 def loss_of_a_leak() -> float:
-    """Return the lowest loss of the leaky model. It knows three of four digits."""
+    """Return the lowest loss that the leaky model can reach. It knows three of the four digits."""
     logits = torch.cat([1e4 * torch.eye(10)[:3], torch.zeros(1, 10)])
     return label_smoothed_cross_entropy(logits, torch.arange(4), smoothing=0.0).item()
 
 
 @asked(7)
 def distance_without_positions() -> float:
-    """Return the distance between the two outputs. One is for a word, the other for four copies."""
+    """Return the distance between the two outputs. One is for a word, one for four copies of it."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
     word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
     with torch.no_grad():
@@ -213,7 +216,7 @@ def parameters_more_in_decoder() -> int:
 
 @asked(
     9,
-    (126.2, "You doubled everything. Twice as many rows and columns mean four times the entries."),
+    (126.2, "You doubled everything. Twice the rows and columns give four times as many entries."),
     (252.3, "You multiplied everything by four, but the vocabulary keeps its size."),
     close=0.03,
 )
@@ -277,7 +280,7 @@ def tokens_read_for_ten() -> int:
     close=0.0,
 )
 def positions_copied() -> int:
-    """Return the number of old positions copied. 256 tokens come one at a time."""
+    """Return the number of old positions copied. The 256 tokens arrive one at a time."""
     return sum(range(256))
 
 
@@ -309,7 +312,7 @@ def continuations_of_a_step() -> int:
 
 @asked(
     15,
-    (1.0, "Every word is in the reference, but less often, so clip the counts."),
+    (1.0, "Every word is in the reference, but some are there less often, so clip the counts."),
     (4 / 7, "You counted each word once, but the reference has *the* twice."),
 )
 def clipped_precision() -> float:
@@ -321,7 +324,7 @@ def clipped_precision() -> float:
 @asked(
     15,
     (0.5, "That is in nats per byte. One nat is 1 / ln 2 bits."),
-    (2 / math.log(2), "Those are bits per *token*. Divide by the bytes of a token."),
+    (2 / math.log(2), "Those are bits per *token*. Divide by the number of bytes in a token."),
 )
 def bits_per_byte() -> float:
     """Return the bits per byte. The loss is 2 nats per token, and a token has 4 bytes."""
@@ -342,7 +345,7 @@ def padding_of_two_pairs() -> float:
 @asked(
     18,
     (math.log2(65), "That is in bits, with the base-2 logarithm. Nats use the natural one."),
-    (1 / 65, "That is the probability of each character. The loss is -ln of it."),
+    (1 / 65, "That is the probability of each character. The loss is its negative logarithm."),
     (65.0, "That is the perplexity, e to the power of the loss."),
 )
 def first_loss() -> float:
@@ -360,7 +363,7 @@ def first_loss() -> float:
     minutes=6,
 )
 def parameters_of_gpt2() -> int:
-    """Return the number of parameters of GPT-2 small. We build the model on the meta device."""
+    """Return the number of parameters in GPT-2 small. We build the model on the meta device."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
 
@@ -373,7 +376,7 @@ def parameters_of_gpt2() -> int:
     close=0.001,
 )
 def tokens_of_an_image() -> int:
-    """Return the number of tokens of a 224 × 224 image: 16 × 16 patches and the class token."""
+    """Return the number of tokens for a 224 × 224 image: 16 × 16 patches and the class token."""
     return patches(torch.zeros(1, 224, 224), 16).size(1) + 1
 
 
@@ -385,7 +388,7 @@ def tokens_of_an_image() -> int:
     (1 / 32, "That is for one layer. There are 32."),
 )
 def cache_of_a_later_model() -> float:
-    """Return the size of the cache in GiB. 32 layers keep keys and values of 8,192 tokens."""
+    """Return the size of the cache in GiB. 32 layers keep keys and values for 8,192 tokens."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
     stored = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
@@ -411,7 +414,7 @@ def rows_of_k_proj() -> int:
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Return the length. At this length, the terms with n² and with n are equally large."""
+    """Return the length. At this length, the terms in n² and in n are equally large."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)

@@ -108,7 +108,7 @@ def items() -> list[Item]:
 
 
 def _add(report: Report, entries: dict[str, Any]) -> bool:
-    """Add a report's state, unless the exercise was correct before; return whether we did."""
+    """Add a report's state unless the exercise was already correct; return whether it was added."""
     if not report.passed and entries.get(report.name, {}).get("state") == CORRECT:
         return False
     entries[report.name] = {"state": report.state, "mistake": report.mistake}
@@ -124,7 +124,7 @@ def _done_and_left(states: Mapping[Item, str]) -> str:
 
 
 def _sign(states: Collection[str]) -> str:
-    """Return the sign that summarizes several states."""
+    """Return the symbol that summarizes several states."""
     if {*states} == {CORRECT, UNTOUCHED}:
         return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}

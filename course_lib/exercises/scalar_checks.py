@@ -34,13 +34,13 @@ def calls(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function with the arguments of several cases, and check that it does not change them.
+    """Call a function with the arguments for several cases, and check that it does not change them.
 
     ``read`` turns a result and the arguments into the value that is compared.
     """
 
     def measure(candidate: Callable[..., Any]) -> Outcome:
-        """Call the function with the arguments of every case."""
+        """Call the function with the arguments for every case."""
         values, changed = {}, False
         for name, arguments in cases.items():
             copies = deepcopy(arguments)

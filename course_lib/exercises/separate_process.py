@@ -1,6 +1,6 @@
 """Examine a learner's library in another process, with limits on time and memory.
 
-The other process sends results of the learner's definitions as data, which we then compare.
+The other process sends the results of the learner's definitions as data, which we then compare.
 """
 
 import json
@@ -138,7 +138,7 @@ def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report
 
 
 def _read(lines: Sequence[bytes], ending: str) -> Iterator[dict[str, Any]]:
-    """Yield the answers of a process that may have sent anything, and then how it ended."""
+    """Yield the answers from a process that may have sent anything, and then how it ended."""
     for line in lines:
         try:
             answer = dict(from_json(line))
@@ -267,7 +267,7 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
 
 
 def _error_line(error: BaseException, package: Path) -> str:
-    """Describe an error, with the file and line of the package where it occurred."""
+    """Describe an error, with the file and line in the package where it occurred."""
     trace = traceback.TracebackException.from_exception(error)  # even if str(error) raises
     places = [(frame.filename, frame.lineno) for frame in trace.stack]
     if isinstance(error, SyntaxError):

@@ -1,4 +1,4 @@
-"""Let later cells use an answer that passed the core instead of the course's definition."""
+"""Replace the course's definition in later cells with an answer that passed the core."""
 
 import dataclasses
 import dis
@@ -87,7 +87,7 @@ def _served(
             more, options = _as_the_course_means(answer, definition, args, kwargs)
 
             def build() -> Tie:
-                """Tie the answer without affecting the random numbers in later cells."""
+                """Tie the answer to the module without affecting later random numbers."""
                 with torch.random.fork_rng(devices=[]):
                     return tie(self, fitted(*more, **options))
 
@@ -207,7 +207,7 @@ def _as_the_course_means(
 
 
 def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> dict[str, str]:
-    """Map the options of a call that go beyond the core to the stages that check them.
+    """Map the options in a call that go beyond the core to the stages that check them.
 
     A mask belongs to the core unless it hides every key from a query (a fully masked row).
     Numbers in float64 are compared to the last digit, so they need the course's ``eps``.

@@ -73,7 +73,7 @@ def fit(
 ) -> tuple[tuple, dict[str, Any]]:
     """Translate arguments for the course's definition into arguments for an answer.
 
-    Arguments are matched with parameters by name or synonym, and the remaining ones by position. An
+    Arguments are matched to parameters by name or synonym, and the remaining ones by position. An
     option with its default value is left out if the answer does not accept it.
 
     Raises:

@@ -35,7 +35,7 @@ class Trial:
 
 @contextmanager
 def usual_settings() -> Iterator[None]:
-    """Use float32, the CPU and gradients, no matter what the notebook or the answer has set."""
+    """Use float32 and the CPU, and enable gradients, whatever the notebook or answer has set."""
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     on_cpu = torch.get_default_device().type == "cpu"  # entering a device context slows every call
@@ -47,7 +47,7 @@ def usual_settings() -> Iterator[None]:
 
 
 def try_out(trial: Trial, candidate: object) -> Outcome:
-    """Run a trial under fixed settings, and catch what the candidate raises."""
+    """Run a trial with fixed settings, and catch what the candidate raises."""
     with usual_settings(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed also seeds every device, slowly
@@ -105,7 +105,7 @@ def module_trial(
 
 
 def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
-    """Compare the shapes of a module's parameters and which are shared, but not their names."""
+    """Compare a module's parameter shapes, and which parameters are shared, but not their names."""
 
     def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         module = candidate(**build)

@@ -28,7 +28,7 @@ def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) 
         again = as_typed("workbook", str(folder), "--force")
         raise ValueError(
             f"{folder} is not empty; choose another folder, or let `{again}` write into it "
-            "(it first moves the files that you changed)"
+            "(the command first moves the files that you changed)"
         )
     return fill(folder, workbook_files(solutions), force=True)
 

@@ -22,7 +22,7 @@ class ChatTemplate:
 
 
 def read_chat_template(path: Path | str) -> ChatTemplate:
-    """Read the chat template of a published folder or of a GGUF file.
+    """Read the chat template from a published model's folder or from a GGUF file.
 
     Raises ValueError if there is no template, because then the model can only continue text.
     """

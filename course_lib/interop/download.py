@@ -59,7 +59,7 @@ def _from_package(model: PublishedModel, folder: Path) -> None:
 
 
 def _from_hub(model: PublishedModel, folder: Path) -> None:
-    """Download files with the hub's library, which resumes broken downloads and checks sizes."""
+    """Download files with the hub's library; it resumes interrupted downloads and checks sizes."""
     fetch = partial(hf_hub_download, local_dir=folder, token=False, tqdm_class=LimitedProgress)
     for file in model.files:
         try:

@@ -1,4 +1,4 @@
-"""Read the hyperparameters, dequantized weights and tokenizer of a GGUF file.
+"""Read the hyperparameters, dequantized weights and tokenizer from a GGUF file.
 
 A GGUF file contains what a published folder spreads over several files. llama.cpp's converter
 reorders Llama's queries and keys so that RoPE rotates neighboring columns, as our RoPE does.
@@ -64,7 +64,7 @@ def _reader(path: Path, changed: int) -> GGUFReader:
 
 
 def build_tokenizer(fields: ConfigFields) -> Tokenizer:
-    """Build a tokenizer from the vocabulary, the merges and the token types of a GGUF file.
+    """Build a tokenizer from the vocabulary, the merges and the token types in a GGUF file.
 
     Raises ValueError if the tokenizer is not byte-level BPE, or has an unsupported pre-tokenizer.
     """

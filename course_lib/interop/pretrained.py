@@ -97,7 +97,7 @@ class Layout:
         course_class: Callable[[Config], Model],
         model_class: Callable[[Config], Model] | None = None,
     ) -> Model:
-        """Build a model of the course's or a learner's class, load its weights, and set eval mode.
+        """Build a model of our class or a learner's, load its weights, and switch it to eval mode.
 
         All shapes are compared before the model is allocated, because a configuration can ask for
         more memory than any machine has. Raises ValueError in the same cases as ``load``.

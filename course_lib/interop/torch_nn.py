@@ -108,7 +108,7 @@ def _torch_name(name: str) -> str:
 
 
 def _rows(theirs: Tensor, name: str) -> Tensor:
-    """Return our parameter's rows of torch's parameter, which may join three projections."""
+    """Return the rows of torch's parameter that match ours; it may join three projections."""
     projection = re.search(r"w_([qkv])\.", name)
     return theirs.chunk(3)["qkv".index(projection[1])] if projection else theirs
 

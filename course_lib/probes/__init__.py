@@ -1,6 +1,6 @@
-"""Probes test properties that every correct next-token model has, without a reference model.
+"""Probes test properties of every correct next-token model, and need no reference model.
 
-A probe feeds ids that it chooses to a model and looks at the logits. Probes find leaks, padding
+A probe feeds ids of its own choice to a model and looks at the logits. Probes find leaks, padding
 that is not ignored, and layers that never learn. They run on copies, so your model never changes.
 """
 
@@ -81,7 +81,7 @@ def probe(
         dropout: The dropout rate that every layer should have.
         attention_scale: The factor by which the model multiplies the attention scores, if it is
             neither 1/√d_k nor given in ``model.config``.
-        fresh: Pass ``False`` for a trained model, because its first loss says nothing.
+        fresh: Pass ``False`` for a trained model, because its first loss tells us nothing.
 
     Returns:
         One result for each probe that applies. The model's weights, mode and gradients do not

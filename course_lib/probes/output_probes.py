@@ -1,4 +1,4 @@
-"""Probes of how the logits depend on the ids, on the other rows and on the mode."""
+"""Probes that test how the logits depend on the ids, on the other rows and on the mode."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -69,7 +69,7 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 def causality(probed: ProbedModel) -> Finding | None:
     """Changing a token does not change the logits at earlier positions, in eval or training mode.
 
-    Dropout is off in both modes, because the number of random numbers that a model draws may depend
+    Dropout is off in both modes, because how many random numbers a model draws may depend
     on the tokens.
     """
     for mode in ("eval", "training"):
@@ -275,7 +275,7 @@ def _written_as_in_one_pass(
             hint = f"{wrong} of {new} new tokens do not match the arg max {AT_ONCE}"
             return False, f"{hint}: look at the first input token, the cache and the mode"
     if not torch.equal(outputs[0], outputs[2]):
-        return False, "a repeated call returns different tokens: something is kept between calls"
+        return False, "a repeated call returns different tokens: some state is kept between calls"
     return True, f"all {count} new tokens match the arg max {AT_ONCE}"
 
 

@@ -66,8 +66,8 @@ def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) 
     if needed > available:
         raise ValueError(
             f"{parameters:,} parameters and {positions:,.0f} positions in a batch need "
-            f"{needed / 1e9:,.0f} GB of memory, but there are {available / 1e9:,.0f} GB: "
-            "use a smaller model or smaller batches"
+            f"{needed / 1e9:,.0f} GB of memory, but only {available / 1e9:,.0f} GB is "
+            "available: use a smaller model or smaller batches"
         )
 
 

@@ -42,8 +42,8 @@ def show(fig: Figure, *, alt: str) -> None:
 
     Args:
         fig: The figure.
-        alt: A description of the figure for readers who cannot see it. Strict nbval compares it, so
-            all numbers in it must be the same on every machine.
+        alt: A description of the figure for readers who cannot see it. Strict nbval compares it
+            with the saved one, so all numbers in it must be the same on every machine.
 
     Raises:
         ValueError: If ``alt`` is empty.

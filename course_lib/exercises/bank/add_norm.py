@@ -63,7 +63,7 @@ def other_vectors(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return {"other vectors change the output": not same}
 
 
-@as_trial("a vector of equal numbers", "Such a vector must become zeros, and eps prevents 0 / 0.")
+@as_trial("a vector of equal numbers", "Such a vector becomes all zeros, and eps prevents 0 / 0.")
 def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"output": candidate(D_K)(torch.full((1, 1, D_K), 0.5)).detach()}
 
@@ -99,7 +99,7 @@ def reads(build: dict, says: str) -> Trial:
 
 @as_trial(
     "a sub-layer that returns zeros",
-    "In pre-norm, the output must then be x itself, because nothing is on the residual path.",
+    "In pre-norm, the output must then be x itself, because nothing changes x on its path.",
 )
 def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     module = candidate(**PRE).eval()
@@ -180,7 +180,7 @@ EXERCISES = (
         "add_norm",
         15,
         core={
-            "parameters": (parameters_trial(BUILD, "The only norm is called `norm`."),),
+            "parameters": (parameters_trial(BUILD, "There is one norm, called `norm`."),),
             "sub-layer": (reads(BUILD, "In post-norm, the sub-layer must read x itself."),),
             "sum and norm": (
                 one_scale,

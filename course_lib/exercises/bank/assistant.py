@@ -268,8 +268,8 @@ MISTAKES = (
         ("rewards.std(dim=1, keepdim=True)", "rewards.std()"),
     ),
     group_mistake(
-        "columns_compared: the mean and the standard deviation run over the questions (axis 0) "
-        "instead of over the answers to one question (axis 1)",
+        "columns_compared: the mean and the standard deviation are taken over the questions (axis "
+        "0) instead of over the answers to one question (axis 1)",
         (MEAN_STD, "rewards.mean(dim=0, keepdim=True), rewards.std(dim=0, keepdim=True)"),
     ),
     group_mistake(
@@ -332,7 +332,7 @@ MISTAKES = (
         ("gain - kl_weight", "gain + kl_weight"),
     ),
     policy_mistake(
-        "kl_reversed: the log-ratio of the KL term is new - reference; it must be reference - new",
+        "kl_reversed: the log-ratio in the KL term is new - reference; it must be reference - new",
         ("ref_log_probs - log_probs", "log_probs - ref_log_probs"),
     ),
     policy_mistake(
@@ -341,8 +341,8 @@ MISTAKES = (
         ("log_ratio.exp() - log_ratio - 1", "-log_ratio"),
     ),
     policy_mistake(
-        "kl_to_the_old_model: the KL term compares with the model that sampled the answers instead "
-        "of the reference",
+        "kl_to_the_old_model: the KL term compares the model with the one that sampled the answers "
+        "instead of the reference",
         ("ref_log_probs - log_probs", "old_log_probs - log_probs"),
     ),
     policy_mistake(
@@ -355,12 +355,12 @@ MISTAKES = (
         (PER_ANSWER, "objective.mean()"),
     ),
     policy_mistake(
-        "mean_over_tokens: the mean runs over the tokens of all answers, so a long answer counts "
-        "more than a short one",
+        "mean_over_tokens: the mean is taken over the tokens of all answers, so a long answer "
+        "counts more than a short one",
         (PER_ANSWER, "(objective.sum() / mask.sum())"),
     ),
     policy_mistake(
-        "sum_over_tokens: the terms of an answer's tokens are added up instead of averaged",
+        "sum_over_tokens: the terms for an answer's tokens are added up instead of averaged",
         (PER_ANSWER, "objective.sum(dim=1).mean()"),
     ),
     *ignored(
@@ -424,7 +424,7 @@ def policy_by_cases(
     new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor,
     clip: float = 0.2, kl_weight: float = 0.04,
 ) -> Tensor:  # fmt: skip
-    """Distinguish good and bad answers, and average with weights."""
+    """Distinguish good from bad answers, and take a weighted average."""
     ratio = torch.exp(new - old.detach())
     adv = advantages.unsqueeze(1).expand_as(ratio)
     limited = torch.where(adv > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))

@@ -27,7 +27,7 @@ def inputs(
 
 
 def some_mask(*shape: int, blocked: int | None = None) -> Tensor:
-    """Return a mask that is not a triangle; it blocks every key for the query *blocked*."""
+    """Return a mask that is not triangular; it blocks every key for the query *blocked*."""
     mask = normal("mask", *shape) > 0
     mask[..., 0], mask[..., 1] = False, True  # no other row is all False, or all True
     if blocked is not None:
@@ -64,7 +64,7 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@as_trial("a query that may not attend to any key", "Its weights and its output must be zeros.")
+@as_trial("a query that may not attend to any key", "Its weights and its output must all be zero.")
 def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
@@ -124,7 +124,7 @@ EXERCISES = (
             "Three lines mirror the formula: the scores, the weights, and the weighted average of "
             "the values. Which axis of `key` has to move so that `query @ …` compares every query "
             "with every key?",
-            "Divide by the square root of the last size of `query`. Set the scores to "
+            "Divide by the square root of the size of `query`'s last axis. Set the scores to "
             "`float('-inf')` where the mask is `False`. Then apply the softmax over the keys, "
             "which are on the last axis.",
             "If every key in a row is blocked, all its scores are `-inf` and its softmax is nan, "

@@ -20,7 +20,7 @@ CUTS = {
     "short sources": ([(1, 6), (2, 7), (1, 8)], 16),
     "a long pair that starts a batch": ([(1, 5), (5, 5), (6, 1)], 19),
     "short pairs after a long one": ([(9, 2), (2, 10), (2, 11)], 30),
-    "a pair that fits an earlier batch": ([(9, 2), (2, 10), (11, 3)], 30),
+    "a pair that fits into an earlier batch": ([(9, 2), (2, 10), (11, 3)], 30),
     "a pair as long as a batch": ([(7, 5), (2, 1), (3, 1)], 12),
     "pairs of equal lengths": ([(3, 5), (4, 2), (3, 5), (4, 4), (4, 2), (3, 5)], 30),
     "24 pairs": (MANY, 60),
@@ -53,10 +53,10 @@ EXERCISES = (
         hints=(
             "`sorted(range(len(lengths)), key=…)` sorts indices instead of lengths. Which key "
             "compares the longer sides first, and then the shorter ones?",
-            "Keep the batch that you are filling, with its longest source and target. If you add "
-            "the next pair, how long will they be, and how many positions would the batch have?",
+            "Keep track of the batch that you are filling, and of its longest source and target. "
+            "How long will they be with the next pair, and how many positions will the batch have?",
             "If `(len(batch) + 1) * (S + T)` is more than `tokens`, store the batch and start a "
-            "new one that contains this pair only. Store the last batch, too.",
+            "new one that contains only this pair. Store the last batch, too.",
         ),
         extras={"no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),)},
         unnamed=("sum(grown) > tokens", "sum(grown) > 0.8 * tokens"),
@@ -115,8 +115,8 @@ MISTAKES = (
         seen="inclusionAI/AReno #204",
     ),
     cut(
-        "sorted_by_source: the pairs are sorted by the source, so the targets in a batch have "
-        "very different lengths",
+        "sorted_by_source: the pairs are sorted by the source's length, so the targets in a batch "
+        "have very different lengths",
         (KEY, "lengths[i]"),
         seen="OpenNMT/OpenNMT-py #590, facebookresearch/fairseq #3012",
     ),

@@ -4,7 +4,7 @@ from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.scalar_checks import calls
 
-MEAN = "The mean of factor times loss over the processes must equal the mean over all tokens."
+MEAN = "The mean of factor times loss over the processes must equal the mean loss over all tokens."
 SIZES = {
     "2 of 8 tokens, 2 processes": (2, 8, 2),
     "5 of 21 tokens, 3 processes": (5, 21, 3),
@@ -12,7 +12,7 @@ SIZES = {
     "all 5 tokens, 4 processes": (5, 5, 4),
     "all tokens, one process": (9, 9, 1),
 }
-RATIO = "Divide the number of tokens of this process by the average number of tokens per process."
+RATIO = "Divide the number of tokens in this process by the average number of tokens per process."
 NONE = "A process may have no tokens, and then its factor is 0."
 
 EXERCISES = (

@@ -39,8 +39,8 @@ SINES = replace(APART, num_decoder_layers=2, max_len=6)  # pad_id is a token lik
 PRE_NORM = replace(SINES, norm_first=True, activation="gelu")
 IDS = torch.tensor([[1, 4, 0, 6, 3], [3, 7, 8, 2, 9]])
 PARTS = (
-    "The parts are embedding, positions, stack (an `Encoder` of num_decoder_layers) and output, "
-    "which has no bias and is tied to the embedding."
+    "The parts are embedding, positions, stack (an `Encoder` with num_decoder_layers layers) and "
+    "output, which has no bias and is tied to the embedding."
 )
 
 
@@ -102,7 +102,7 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
 
 
 @as_trial(
-    "changed tokens", "A token attends to earlier tokens in their order, never to later ones."
+    "changed tokens", "A token attends to earlier tokens, whose order matters, never to later ones."
 )
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
@@ -163,8 +163,8 @@ EXERCISES = (
             "initialization": (new_model,),
         },
         hints=(
-            "It is chapter 09's `Transformer` without the encoder: embedding, positions, stack and "
-            "output. Which mask do you need, if there is no padding?",
+            "The model is chapter 09's `Transformer` without the encoder: embedding, positions, "
+            "stack and output. Which mask do you need, if there is no padding?",
             "`Encoder(c.num_decoder_layers, c.d_model, c.num_heads, c.d_ff, c.dropout, "
             "c.norm_first, c.activation, d_k=c.d_k, d_v=c.d_v)` is the stack. Then write "
             "`self.output.weight = self.embedding.weight`, and call `initialize(self)` last.",

@@ -111,7 +111,7 @@ def logits_for(
 
 
 def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
-    """Sample from two kinds of rows, and compare each token's frequency to one decimal."""
+    """Sample from two kinds of rows, and compare each token's frequency to one decimal place."""
     temperature = how.get("temperature", 1.0)
     logits = logits_for(probs, temperature)
     other = NARROW if probs is WHOLE else FALLING
@@ -209,8 +209,8 @@ EXERCISES = (
         hints=(
             "Divide by the temperature and take the softmax. `probs.topk(k)` returns the k largest "
             "probabilities in descending order, and their tokens. With `top_p` alone, k is V.",
-            "`cumsum` minus the probability itself is the probability of all tokens that are more "
-            "likely. Keep a token while that sum is below p.",
+            "`cumsum` minus the probability itself is the total probability of all tokens that are "
+            "more likely. Keep a token while that sum is below p.",
             "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row. The "
             "probabilities need not add up to 1. `tokens.gather(1, drawn)` returns the tokens.",
         ),
@@ -324,7 +324,7 @@ WRITING = (
         seen="asyml/texar #62",
     ),
     greedy(
-        "only_the_newest_token: the model reads only the newest token, but it has no cache with "
+        "only_the_newest_token: the model reads only the newest token, but it has no cache of "
         "the earlier ones",
         (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
     ),
@@ -380,8 +380,8 @@ DRAWING = (
         (TOP, "probs.topk(min(k + 1, logits.size(-1)))"),
     ),
     sample(
-        "top_p_drops_the_crossing: top_p removes the token that crosses p, so the remaining sum "
-        "is less than p",
+        "top_p_drops_the_crossing: top_p removes the token at which the sum crosses p, so the "
+        "remaining sum is less than p",
         (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
     ),
     sample(

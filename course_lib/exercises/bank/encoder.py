@@ -36,7 +36,7 @@ X = normal("x", B, S, 6)
 LAYER_SAYS = "A layer has four parts: self_attn, feed_forward, add_norm1 and add_norm2."
 STACK_SAYS = (
     "Every layer has its own parameters. The layers are in an nn.ModuleList called layers, because "
-    "torch does not look into a plain list. In pre-norm there is one more LayerNorm, called norm."
+    "torch does not look inside a plain list. In pre-norm there is one more LayerNorm, called norm."
 )
 FAR = "All tokens may attend to each other, but no token may attend to padding that the mask hides."
 
@@ -62,9 +62,9 @@ def affects(build: Mapping[str, Any], says: str) -> Trial:
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, str]:
         layer = filled(candidate(**build)).eval()
         return {
-            "a change of token 2 affects": moved(layer, None, 2),
-            "a change of token 2, with padding hidden, affects": moved(layer, PADDING, 2),
-            "a change of padding 3, which is hidden, affects": moved(layer, PADDING, 3),
+            "a change to token 2 affects": moved(layer, None, 2),
+            "a change to token 2, with padding hidden, affects": moved(layer, PADDING, 2),
+            "a change to padding 3, which is hidden, affects": moved(layer, PADDING, 3),
         }
 
     return measure

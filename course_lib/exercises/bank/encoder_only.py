@@ -289,7 +289,7 @@ MISTAKES = (
         (MEAN, "return vectors[:, 0]"),
     ),
     pooling(
-        "mask_inverted: the mean is taken over the padding, because True means a real token here",
+        "mask_inverted: the mean is taken over the padding, but True means a real token here",
         ("column = real.unsqueeze(-1)", "column = ~real.unsqueeze(-1)"),
     ),
     pooling(
@@ -307,8 +307,8 @@ MISTAKES = (
         (".clamp(min=1)", ""),
     ),
     cutting(
-        "reshaped: the image is reshaped instead of cut, so a patch contains pieces of rows of "
-        "pixels instead of a square",
+        "reshaped: the image is reshaped instead of cut, so a patch contains pieces of pixel rows "
+        "instead of a square",
         (CUT, "return images.reshape(len(images), -1, size * size)"),
         seen="duoan/TorchCode #21",
     ),
@@ -363,7 +363,7 @@ def mask_by_one_draw(
 
 
 def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
-    """Toss a coin for each decision, like the ``transformers`` library: 0.15, 0.8, then 0.5."""
+    """Toss a coin for each decision, as the ``transformers`` library does: 0.15, 0.8, then 0.5."""
     chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
     masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
     replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked

@@ -46,7 +46,7 @@ EXERCISES = (
             )
         },
         hints=(
-            "First write down the shapes of the six matrix multiplications of one head. Which of "
+            "First write down the shapes of the six matrix multiplications in one head. Which of "
             "them have T rows, and which have S rows?",
             "The query projection `(T, d_model) @ (d_model, d_k)` and the output projection `(T, "
             "d_v) @ (d_v, d_model)` depend on T, and the key and value projections depend on S. "

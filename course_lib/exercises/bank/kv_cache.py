@@ -351,8 +351,8 @@ DECODING = (
         (" * math.sqrt(c.d_model)", ""),
     ),
     engine(
-        "mask_forgotten: several new tokens get no causal mask, so they attend to the tokens "
-        "after them",
+        "mask_forgotten: when several new tokens are read at once, they get no causal mask, "
+        "so each attends to later tokens",
         *masked_by("None"),
         seen="mlx-node/mlx-node #24",
     ),
