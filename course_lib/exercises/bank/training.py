@@ -544,8 +544,8 @@ ONE_BATCH = (
         seen="Kyubyong/transformer #94",
     ),
     batch_loss(
-        "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens that it "
-        "reads",
+        "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens that "
+        "it reads",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
     ),
     batch_loss(
