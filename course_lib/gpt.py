@@ -78,7 +78,7 @@ class CausalSelfAttention(nn.Module):
     Paper: §3.2.2; the mask: §3.2.3.
     Submodules: the linear layers w_qkv (d_model → 3 · d_model) and w_o.
     Raises ValueError if num_heads does not divide d_model.
-    Differs: W^Q, W^K and W^V form one matrix, in this order; dropout is applied to the weights.
+    Differs: W^Q, W^K and W^V form one matrix, in that order; dropout is applied to the weights.
     """
 
     def __init__(

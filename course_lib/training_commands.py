@@ -149,8 +149,8 @@ def evaluate_numbers(translator: Translator, options: argparse.Namespace) -> dic
     sources, references = zip(*draw_pairs("test", options.count, to=config.to), strict=True)
     exact = exact_match(translator.translate(sources), references)
     print(
-        f"{config.to}, seed {config.seed}: exact match {exact:.3f} on {options.count} numbers of "
-        "the test split"
+        f"{config.to}, seed {config.seed}: exact match {exact:.3f} on {options.count} numbers "
+        "from the test split"
     )
     return {"exact_match": exact}
 

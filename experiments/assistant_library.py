@@ -1,4 +1,4 @@
-"""Compare the losses from chapter 23 with those of the library ``trl``.
+"""Compare the losses from chapter 23 with those from the ``trl`` library.
 
 The course does not depend on trl. Install it into a separate environment, next to the course:
 

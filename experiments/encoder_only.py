@@ -157,8 +157,8 @@ def fraction(flags: Tensor) -> float:
 def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None) -> float:
     """Hide each character of the test words in turn; return the fraction that the model restores.
 
-    The first character is left out, because nothing comes before it. With a generator, we replace
-    each character with a random wrong one, instead of [mask].
+    The first character is left out, because nothing comes before it. If a generator is given,
+    a random wrong character replaces each one, instead of [mask].
     """
     right = []
     for place in range(1, words().test.size(1)):

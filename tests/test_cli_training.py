@@ -421,7 +421,7 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
 
     monkeypatch.setattr(Translator, "translate", translate)
     out, entry, _, _ = recorded("numbers", trained("numbers"), tmp_path, "--count", "6")
-    assert out == "de, seed 0: exact match 0.667 on 6 numbers of the test split\n"
+    assert out == "de, seed 0: exact match 0.667 on 6 numbers from the test split\n"
     assert (entry["exact_match"], entry["count"]) == (4 / 6, 6)
     assert entry["machine"] == "another"  # the machine that trained, not the one that evaluates
 

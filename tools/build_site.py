@@ -119,7 +119,7 @@ def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str
 
 
 def add_links(chapters: list[Path]) -> None:
-    """Add download links below a chapter's title, and, in its last line, a link to report mistakes.
+    """Add download links below a chapter's title, and a link for reporting mistakes at its end.
 
     Reports go to the repository that COURSE_REPOSITORY names, if it is set.
     """

@@ -46,7 +46,7 @@ def is_term(bold: str) -> bool:
 
 def page(chapters: list[Path]) -> str:
     """Write the glossary as a page of the site, with a link from each term to its chapter."""
-    lines = ["# Glossary", "", "Each entry quotes the sentence that explains the term.", ""]
+    lines = ["# Glossary", "", "Each entry quotes the chapter that explains the term.", ""]
     for term, (chapter, sentence) in terms(chapters).items():
         lines += [f"**{term}**", f": {sentence} ([chapter {chapter[:2]}](notebooks/{chapter}))", ""]
     return "\n".join(lines)

@@ -56,7 +56,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 @lru_cache(maxsize=1)  # because weights, tokenizer and chat template are read separately
 def _reader(path: Path, changed: int) -> GGUFReader:
-    """Open a GGUF file; the time when it was last modified is part of the cache key."""
+    """Open a GGUF file; its modification time is part of the cache key."""
     try:
         return GGUFReader(path)
     except Exception as error:  # arbitrary bytes make the reader fail in many ways

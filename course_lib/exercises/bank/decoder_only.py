@@ -134,7 +134,7 @@ EXERCISES = (
         12,
         core={"windows": (steps, whole_text), "start": (starts,)},
         hints=(
-            "How many tokens does a window need, if the model reads `length` tokens and predicts "
+            "How many tokens does a window need if the model reads `length` tokens and predicts "
             "the token after each of them? Where can the last window start?",
             "`torch.randint(end, (batch_size, 1), generator=generator)` draws a column of "
             "positions from 0 … end - 1. Add `torch.arange(length + 1)` to get all positions.",

@@ -428,7 +428,7 @@ def corrected(old: str, new: str) -> tuple[tuple[str, str], ...]:
 
 ADAM_MISTAKES = (
     adam(
-        "correction_missing: neither moment is corrected for its start at zero, so the first "
+        "correction_missing: neither moment is corrected for starting at zero, so the first "
         "updates are wrong",
         (M_HAT, "m"),
         (V_HAT, "v"),
