@@ -101,7 +101,7 @@ RUNS: list[Entry] = [
 def scores(model: nn.Module, ids: Tensor) -> Tensor:
     """Return the logits after the tokens ``(B, T)`` of windows, for all positions if possible.
 
-    A model with an encoder reads the first half as its source, so it only predicts the second half.
+    A model with an encoder reads the first half as its source, so it predicts only the second half.
     """
     if isinstance(model, Transformer):
         half = ids.size(1) // 2
@@ -133,7 +133,7 @@ class Ablated(Unmeasured):
     """A task that trains any of these models in the same way as chapter 19 trains its GPT."""
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        """Compute the mean loss of all predictions."""
+        """Compute the mean loss over all predictions."""
         return loss_of(model, *batch)
 
 

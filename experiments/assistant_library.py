@@ -1,6 +1,6 @@
 """Compare the losses from chapter 23 with those from the ``trl`` library.
 
-The course does not depend on trl. Install it into a separate environment, next to the course:
+The course does not depend on trl. Install it in a separate environment, along with the course:
 
     python -m venv trl-env && trl-env/bin/pip install -c constraints.txt -e . trl transformers
     trl-env/bin/python experiments/assistant_library.py

@@ -1,4 +1,4 @@
-"""Compute chapter 17's statistics of Multi30k: new and rare words, subword tokens, padding.
+"""Compute chapter 17's statistics on Multi30k: new and rare words, subword tokens, padding.
 
 The script reads train and val, but never test, from the folder that COURSE_DATA names. It records
 numbers, but no sentences from the corpus.
@@ -38,13 +38,13 @@ def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
 
 
 def seen_words(train: Pairs) -> dict[str, int]:
-    """Count how often train contains the German words of the last caption that we wrote."""
+    """Count how often the German words in the last caption that we wrote occur in train."""
     counts = Counter(word for german, _ in train for word in WORD.findall(german))
     return {word: counts[word] for word in WORD.findall(CAPTIONS[-1][0])}
 
 
 def vocabulary(pairs: Pairs, size: int) -> tuple[Entry, list[Row]]:
-    """Learn a vocabulary of this size; return its statistics, and the pairs as ids."""
+    """Build a vocabulary of this size; return its statistics, and the pairs as ids."""
     texts = [text for pair in pairs for text in pair]
     tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
     rows = [(tokenizer.encode(source), tokenizer.encode_target(target)) for source, target in pairs]

@@ -47,7 +47,7 @@ def output_bias(model: Transformer) -> None:
 
 
 def without_final_norm(model: Transformer) -> None:
-    """Remove the final norm of both stacks."""
+    """Remove the final norm from both stacks."""
     model.encoder.norm = model.decoder.norm = None
 
 

@@ -1,4 +1,4 @@
-"""The toy task of two experiments, in which a small Transformer learns to reverse digits."""
+"""The toy task for two experiments, in which a small Transformer learns to reverse digits."""
 
 import math
 from collections.abc import Callable
@@ -67,7 +67,7 @@ class GradientRecorder(torch.optim.SGD):
 
 
 def batch_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Return the loss of a batch, computed as in chapter 11."""
+    """Return the loss on a batch, computed as in chapter 11."""
     return training.translation_loss(model, src, tgt, pad_id=PAD, smoothing=SMOOTHING)
 
 
@@ -95,7 +95,7 @@ def write(model: nn.Module, src: Tensor) -> Tensor:
 def train(
     model: nn.Module, config: ReversalConfig, rate: Callable[[int], float]
 ) -> dict[str, float]:
-    """Train a model to reverse digits, and measure it on digits that it has not seen.
+    """Train a model to reverse digits, and evaluate it on digits that it has not seen.
 
     ``rate`` returns the learning rate of each step, counted from 1. Raises ValueError if the final
     loss is not finite.

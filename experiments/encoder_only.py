@@ -95,7 +95,7 @@ def new_encoder() -> EncoderOnly:
 def learn(
     model: nn.Module, draw_loss: Callable[[], Tensor], steps: int, peak: float
 ) -> Iterator[int]:
-    """Train a model on the losses from ``draw_loss``; yield the number of each finished step."""
+    """Train a model with the losses from ``draw_loss``; yield the number of each finished step."""
     optimizer = torch.optim.AdamW(param_groups(model, 0.01), fused=True)
     for step in range(1, steps + 1):
         rate = warmup_cosine(step, max(1, steps // 10), steps=steps, peak=peak)
@@ -138,7 +138,7 @@ def trained_gap_model(name: str, seed: int) -> tuple[GapFiller, list[float]]:
     draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
 
     def draw_loss() -> Tensor:
-        """Compute the loss of a batch on the targets that are not padding."""
+        """Compute the loss on a batch, over the targets that are not padding."""
         rows = torch.randint(len(words().train), (BATCH_SIZE,), generator=draw)
         inputs, targets = inputs_and_targets(name, words().train[rows], draw)
         known = targets != words().pad_id
@@ -225,7 +225,7 @@ def tell_languages(name: str, seed: int) -> Entry:
 
 
 def language_accuracy(name: str, seed: int, count: int) -> float:
-    """Learn to classify languages from ``count`` labels per language; return the accuracy."""
+    """Train a language classifier on ``count`` labels per language; return the accuracy."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
     encoder = one_hot if name == "character counts" else new_encoder()
@@ -244,7 +244,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     constant = means(train[labeled]).detach()  # used if the encoder is frozen
 
     def draw_loss() -> Tensor:
-        """Compute the loss of a batch of labeled words."""
+        """Compute the loss on a batch of labeled words."""
         rows = torch.randint(len(labeled), (32,), generator=draw)
         vectors = constant[rows] if frozen else means(train[labeled[rows]])
         return F.cross_entropy(head(vectors), languages[labeled[rows]])
@@ -295,7 +295,7 @@ def read_images(name: str, seed: int) -> Entry:
     batches = iter(torch.cat(epochs).split(64))  # each epoch has a different order
 
     def draw_loss() -> Tensor:
-        """Compute the loss of the next batch."""
+        """Compute the loss on the next batch."""
         rows = next(batches)
         return F.cross_entropy(model(squares[rows]), labels[rows])
 

@@ -50,7 +50,7 @@ def theirs() -> transformers.PreTrainedModel:
 
 @torch.no_grad()
 def streams(model: transformers.PreTrainedModel, ids: Tensor) -> list[Tensor]:
-    """Return the last token's residual stream (d_model,) after every layer of the library."""
+    """Return the last token's residual stream (d_model,) after each of the library's layers."""
     found: list[Tensor] = []
     layers = model.model.layers
     hooks = [layer.register_forward_hook(lambda *a: found.append(a[-1][0, -1])) for layer in layers]

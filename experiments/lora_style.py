@@ -1,7 +1,7 @@
 """Fine-tune SmolLM2-135M-Instruct with LoRA to answer like a pirate, and record the results.
 
 For each seed, the record contains the loss at every step, and the answers to held-out questions
-and the perplexity of a plain text before and after fine-tuning.
+and the perplexity on a plain text before and after fine-tuning.
 """
 
 import torch
@@ -72,11 +72,11 @@ def train_one(run: Entry) -> Entry:
     model, tokenizer = llama.from_pretrained(find_weights("smollm2-135m-instruct"))
 
     def encode(text: str) -> Tensor:
-        """Turn a text into ids (1, T)."""
+        """Turn text into ids (1, T)."""
         return torch.tensor([tokenizer.encode(text).ids])
 
     def describe() -> Entry:
-        """Answer the held-out questions greedily, and measure the perplexity of a plain text."""
+        """Answer the held-out questions greedily, and measure the perplexity on a plain text."""
         answers = []
         for question in HELD_OUT:
             ids = encode(TURN.format(question))

@@ -60,7 +60,7 @@ def not_seen() -> list[list[str]]:
 
 
 def training_scores() -> list[list[str]]:
-    """List the scores of the model with each mistake, sorted from the lowest loss up."""
+    """List the scores of the model with each mistake, sorted by increasing loss."""
     rows = []
     for mistake, entry in recorded():
         runs = entry["runs"]

@@ -102,7 +102,7 @@ def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
 
 
 def effect(mistake: Mistake, **changes: Any) -> str:
-    """Return what a mistake changes in the model with these changes to the paper's choices.
+    """Return what a mistake affects in the model with these changes to the paper's choices.
 
     It is ``"nothing"``, ``"numbers"``, ``"rate"`` (only the learning rate), or an error's name.
     """
@@ -148,7 +148,7 @@ def identity(mistake: Mistake | None) -> Entry:
 def train_one(run: Entry) -> Entry:
     """Record a mistake's effect on the paper's model, or else on another, and how it trains.
 
-    We do not train a mistake that changes nothing in the paper's model or raises an error.
+    We do not train with a mistake that changes nothing in the paper's model or raises an error.
     """
     mistake = next((each for each in mutants() if identity(each) == run), None)
     entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": [], "runs": []}

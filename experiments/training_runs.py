@@ -1,4 +1,4 @@
-"""Run the training runs that are missing from an experiment's record."""
+"""Carry out the training runs that are missing from an experiment's record."""
 
 import argparse
 import platform
@@ -25,7 +25,7 @@ def main(
     train_one: Callable[[Entry], Entry],
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Run the training runs that are missing, and record each one as soon as it is done.
+    """Carry out the training runs that are missing, and record each one as soon as it is done.
 
     ``runs`` identifies each run, and ``train_one`` returns the measurements to record. If the
     experiment has changed, entries that no longer match a run are removed.

@@ -111,7 +111,10 @@ def test_another_configuration_or_an_unreadable_run_is_named_and_not_overwritten
     load_or_train(TINY)
     made.clear()
     path = find_checkpoint(folder_of(TINY)) / METADATA
-    for harm, reason in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "another place")):
+    for harm, reason in (
+        (None, "smoothing=0.1, not 0.0"),
+        (b"half of something", "somewhere else"),
+    ):
         if harm:
             path.write_bytes(harm)
         before = path.read_bytes()
@@ -178,7 +181,9 @@ def test_the_loss_on_unseen_numbers_has_no_smoothing():
 
 def test_texts_that_cannot_be_translated_are_rejected(untrained):
     for text in ("", "  ", "one " * 101):
-        with pytest.raises(ValueError, match=says("words", "at most 100 tokens", text[:100])):
+        with pytest.raises(
+            ValueError, match=says("at least one word", "at most 100 tokens", text[:100])
+        ):
             untrained.translate(["one", text, "two"])
     assert untrained.translate([]) == []
 

@@ -158,7 +158,7 @@ class Lab:
         self.page.wait_for_function(READY, polling=POLLING)
 
     def run_cell(self, index: int, source: str | None = None) -> None:
-        """Run a cell until it finishes; if a source is given, put it into the cell first."""
+        """Run a cell to completion; if a source is given, put it into the cell first."""
         assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
 
     def cell(self, index: int) -> Locator:
@@ -167,7 +167,7 @@ class Lab:
         return notebook.locator(f'.jp-Cell[data-windowed-list-index="{index}"]')
 
     def expect_output(self, index: int, text: str) -> None:
-        """Wait until the output of a cell contains a text, and scroll it into view."""
+        """Wait until the output of a cell contains the text, and scroll the output into view."""
         output = self.cell(index).locator(".jp-OutputArea-output").filter(has_text=text).first
         expect(output).to_be_visible()
         output.scroll_into_view_if_needed()

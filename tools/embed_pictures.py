@@ -37,7 +37,7 @@ def as_files(text: str) -> str:
 
 
 def checksum(name: str) -> str:
-    """Return a checksum of a drawing in ``figures`` and the settings that make a picture of it."""
+    """Return a checksum of a drawing in ``figures`` and the settings for its picture."""
     drawing = (ROOT / "figures" / name).read_bytes()
     return hashlib.sha256(drawing + f"{SCALE} {COLORS}".encode()).hexdigest()
 

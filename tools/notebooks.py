@@ -94,7 +94,7 @@ def out_of_step() -> list[str]:
 
 
 def run(chapter: Path) -> float:
-    """Execute a chapter in a fresh kernel, tidy and save it, and return the seconds it took.
+    """Execute a chapter in a fresh kernel, tidy and save it, and return how many seconds it took.
 
     Exits with a message if a cell needs weights that are missing.
     """

@@ -1,4 +1,4 @@
-"""Run only the tests of the changed files, chosen by file names (`make test` runs everything).
+"""Run only the tests for the changed files, chosen by file name (`make test` runs everything).
 
 For every file, we run the tests with its name, or else those that mention it, or else those with
 the name of its folder. For a module, we also run its doctests, exercises and chapter.
@@ -45,7 +45,7 @@ def tests_of(file: str) -> tuple[str, list[str]]:
 
 
 def source(file: str) -> str:
-    """Return the source of a module of the package, or of the module that a chapter exports."""
+    """Return the source of a module in the package, or of the module that a chapter exports."""
     path = ROOT / (f"course_lib/{module_of(file)}.py" if file in MODULES else file)
     ours = file in MODULES or file.startswith("course_lib/")
     return path.read_text() if ours and path.suffix == ".py" and path.exists() else ""

@@ -84,7 +84,7 @@ def run_all(
     """Run all parts, even if some fail, and run each group in ``beside`` in parallel with them.
 
     The first group starts after the first part, and the other groups start immediately. Returns
-    the seconds of each part and in total, the total counts, and the names of the failed parts.
+    the seconds for each part and in total, the total counts, and the names of the failed parts.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:

@@ -34,7 +34,7 @@ def list_decks(page: Path, chapters: list[Path]) -> None:
 
 
 def write_decks(site: Path) -> None:
-    """Write a deck for every chapter of the site."""
+    """Write a deck for every chapter on the site."""
     (site / "slides").mkdir()
     for path in sorted(site.glob("notebooks/*.html")):
         chapter = html.parse(path).find(".//article/section")

@@ -83,7 +83,7 @@ ABLATIONS = {  # names that need a longer label
     "encoder and decoder": "encoder and decoder: the Transformer",
     "norm first": "pre-norm",
     "one projection": "one projection for query, key and value: chapter 19's GPT",
-    "larger positions": "control: learned positions with the variance of the embeddings",
+    "larger positions": "control: learned positions with the same variance as the embeddings",
     "chapter 19's weights": "control: GELU, with chapter 19's initial weights",
 }
 TRANSLATORS = {  # epochs, dropout, and the number of averaged checkpoints
@@ -101,7 +101,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Wrap a text into lines of a readable length."""
+    """Wrap text into lines of readable length."""
     return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
@@ -150,7 +150,7 @@ def bench_table(
 
 
 def int8() -> str:
-    """Compare the quality, size and speed of translators with int8 weights in a table."""
+    """In a table, compare the quality, size and speed of translators with int8 weights."""
     by_task = {entry["task"]: entry["rows"] for entry in read_entries(BENCH.with_name("int8.json"))}
     searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
     rows = []
@@ -280,7 +280,7 @@ def every_mistake() -> list[Mistake]:
 
 
 def citations(mistake: Mistake) -> int:
-    """Count the public issues and pull requests that a mistake cites."""
+    """Count the public issues and pull requests that are cited for a mistake."""
     return len(re.findall(r"#\d+", mistake.seen))
 
 

@@ -30,10 +30,10 @@ class ProbedModel:
 
     Args:
         model: Takes ids, and returns logits.
-        vocab_size: Ids are drawn below this number, the smaller one if source and target differ.
+        vocab_size: Ids are below this number, the smaller of the two if source and target differ.
         pad_id: Id of the padding token, if the model has one.
         never_drawn: The id that is never drawn as a word: that of padding, or the ``padding_idx``
-            of an embedding, because its vector is zero and never learns.
+            of an embedding, because its vector is zero and is never trained.
         call: Takes the model and its ids, and returns logits ``(B, T, V)``.
         reads_source: Whether the ids are a source ``(B, S)`` and a target ``(B, T)``, not one text.
         loss: As in ``probe``, like all arguments after it.
@@ -57,7 +57,7 @@ class ProbedModel:
         return self.call(self.model, *(each.contiguous() for each in ids))
 
     def own_loss(self, *ids: Tensor) -> Tensor:
-        """Compute the user's loss if it was passed, or else ``shifted_loss``."""
+        """Compute the user's loss if one was passed, or else ``shifted_loss``."""
         if self.loss is None:
             return shifted_loss(self, *ids)[0]
         return self.loss(self.model, *(each.contiguous() for each in ids))
@@ -104,7 +104,7 @@ def find_logits(output: object) -> Tensor | None:
 def logits_of(output: object) -> Tensor:
     """Return the logits in a model's output; raise ValueError if there are none.
 
-    A token that the model excludes with -inf at every position gets the lowest other logit.
+    A token that the model excludes with -inf at every position gets the lowest of the other logits.
     """
     logits = find_logits(output)
     if logits is None:
@@ -194,7 +194,7 @@ def _call_once(probed: ProbedModel) -> None:
     if uses_original:
         raise ValueError(
             "the probes call a copy of the model, but a function (perhaps forward=) calls the "
-            "original: use the model that it receives as an argument"
+            "original: make it use the model that it receives as an argument"
         )
     if results[0].shape[:2] != ids[-1].shape:
         raise ValueError(

@@ -114,7 +114,7 @@ def residual_paths(probed: ProbedModel) -> Finding | None:
     lost = [name for name, pair in silent.items() if not _passed_on(*pair)]
     if lost:
         hint = f"with its matrices set to zero, {lost[0]} does not return its input"
-        return False, f"{hint}: a residual path is missing, or added twice", lost
+        return False, f"{hint}: a residual path is missing, or is added twice", lost
     for part in {part for layer in layers_of(probed.model).values() for part in _sublayers(layer)}:
         alone = _silent_pass(probed, part)
         lost += [f"{part} of {name}" for name, pair in alone.items() if _passed_on(*pair)]

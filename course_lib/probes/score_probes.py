@@ -53,7 +53,7 @@ class _ScoreReader(TorchFunctionMode):
         return result
 
     def read_softmax(self, scores: Tensor, axis: int) -> None:
-        """Compare the input of a softmax with the latest matrix product of the same shape."""
+        """Compare the input to a softmax with the latest matrix product of the same shape."""
         for product, width in reversed(self.products):
             if product.shape == scores.shape:
                 if axis % scores.dim() != scores.dim() - 1:

@@ -33,7 +33,7 @@ def gradient_reach(probed: ProbedModel) -> Finding:
     """Within a few steps, each trainable parameter gets a gradient that is not all zeros.
 
     One step is not enough for parameters behind an output projection that starts at zero, or for
-    experts that few tokens reach. We use training mode, because some routers learn only then.
+    experts that few tokens reach. We use training mode, because some routers learn only in it.
     """
     learning = {n: p for n, p in probed.model.train().named_parameters() if p.requires_grad}
     if not learning:
@@ -141,7 +141,7 @@ def overfit_one_batch(probed: ProbedModel) -> Finding:
     right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
     bound = 0.2 if probed.loss is None else 0.5 * math.log(logits.size(-1))
     hint = f"after {len(losses)} steps, the loss is {losses[-1]:.2f}"
-    hint += f", and {right:.0%} of the tokens are right"
+    hint += f", and {right:.0%} of the tokens are correct"
     if right == 1 and losses[-1] < bound:
         return True, hint, losses
     if (logits.argmax(-1) == ids[-1][:, :-1]).all():
@@ -167,7 +167,7 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 
 
 def _has_finished(losses: list[float]) -> bool:
-    """Return whether a batch is learned, or STEPS steps have improved the loss by less than 10%.
+    """Return whether a batch is memorized, or STEPS steps have improved the loss by less than 10%.
 
     The loss sometimes jumps up at a high learning rate, and training does not end at such a step.
     """
@@ -198,7 +198,7 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
     together = probed.loss(probed.model, *source, padded).item()
     hint = f"nats per token: {together:.3f} for a batch, {alone:.3f} for its individual rows"
     if not abs(together - alone) <= ROUNDING * abs(alone):
-        return False, f"{hint}; look at padding and at the divisor of the sum"
+        return False, f"{hint}; check the padding and the divisor of the sum"
     return True, hint
 
 
@@ -226,7 +226,7 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
         return False, "padding in the targets affects the loss"
     q = (logits.softmax(-1) - gradient * real.sum())[real]  # (n, V)
     if (q.argmax(-1) != targets[real]).any():
-        return False, "a target is not the next token: look at the shift"
+        return False, "a target is not the next token: check the shift"
     if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
         return False, "the targets are not probabilities, or the loss is not a mean over tokens"
     if probed.pad_id is not None and q[:, probed.pad_id].max() > 1e-4:
@@ -239,7 +239,7 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
 
 
 def _loss_and_logits(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Compute the loss; return it and the logits behind it, which keep their gradient."""
+    """Compute the loss; return it and the logits that it comes from, which keep their gradient."""
     outputs: list[Tensor] = []
 
     def keep(module: nn.Module, inputs: tuple, output: object) -> None:

@@ -77,7 +77,7 @@ class TextGenerator(Pipeline):
     config: TextGeneratorConfig
 
     def vocabulary(self) -> str:
-        """Return all characters of the vocabulary."""
+        """Return all characters in the vocabulary."""
         return self.tokenizer.characters
 
     def generate(

@@ -162,7 +162,7 @@ class Multi30k(Task[RealTranslator]):
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def training_module(self) -> nn.Module:
-        """Return the module that computes a step's loss without storing all logits together."""
+        """Return the module that computes a step's loss without storing all logits at once."""
         config = self.pipeline.config
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 

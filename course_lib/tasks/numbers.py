@@ -96,8 +96,8 @@ class Translator(Pipeline):
         for text, row in zip(texts, rows, strict=True):
             if not text.strip() or len(row) > limit:
                 raise ValueError(
-                    f"the text must have words, and at most {limit} tokens, but it has {len(row)}: "
-                    f"{text[:QUOTED]!r}"
+                    f"the text must have at least one word and at most {limit} tokens, but it has "
+                    f"{len(row)}: {text[:QUOTED]!r}"
                 )
         return pad_rows(rows, self.tokenizer.pad_id).to(self.device)
 

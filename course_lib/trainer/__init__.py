@@ -1,1 +1,1 @@
-"""One training loop: its state, its step, and how it resumes after a stop."""
+"""One training loop: its state, its step, and how it resumes after an interruption."""

@@ -26,7 +26,7 @@ from course_lib.trainer.distributed import ALONE, World
 TENSORS = "*.safetensors"
 METADATA = "metadata.json"  # written last: a folder without it is half a checkpoint, and is ignored
 FORMAT = "course_lib checkpoint 5"
-AGAIN = "move it to another place, and train again"
+AGAIN = "move it somewhere else, and train again"
 EXPLAINED = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError)
 
 
@@ -76,7 +76,7 @@ def remove_checkpoint(folder: Path) -> None:
 def read_metadata(folder: Path) -> dict[str, Any]:
     """Read everything in a checkpoint except its tensors, and verify the checksums of all files.
 
-    Raises ValueError if it is not a checkpoint of this course, or was cut off or changed.
+    Raises ValueError if it is not a checkpoint from this course, or was truncated or changed.
     """
     try:
         metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder / METADATA} is cut off ({first_line(error)}); {AGAIN}") from None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise ValueError(
-            f"{folder} is not a checkpoint of this course ({FORMAT!r} is missing); {AGAIN}"
+            f"{folder} is not a checkpoint from this course ({FORMAT!r} is missing); {AGAIN}"
         )
     if metadata.pop("checksums", None) != checksums(folder, metadata):
         raise ValueError(f"{folder} has been changed since it was written; {AGAIN}")

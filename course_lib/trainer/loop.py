@@ -101,7 +101,7 @@ def seed_step(state: TrainState, part: int) -> None:
 
 
 def measure(state: TrainState) -> None:
-    """Measure on the validation data, in the main process only, and add a line to the history."""
+    """Evaluate on the validation data, in the main process only, and add a line to the history."""
     pipeline = whole_pipeline(state)
     losses = finite_losses(state)
     state.losses.zero_()
@@ -199,7 +199,7 @@ def clocks() -> dict[str, float]:
 
 
 def any_rank(state: TrainState, wish: bool) -> bool:
-    """Return whether any process wants to stop; multiple processes ask only every few steps."""
+    """Return whether any process wants to stop; multiple processes check only every few steps."""
     asked = state.world.size == 1 or state.step % ASK_EVERY == 0
     return asked and state.world.any_rank(wish, state.losses.device.type)
 

@@ -193,15 +193,15 @@ def metadata_of(state: TrainState) -> dict[str, Any]:
 
 
 def restore(state: TrainState, checkpoint: Checkpoint) -> None:
-    """Load the weights, the moments and the progress of a checkpoint into a new state.
+    """Load the weights, the moments and the progress from a checkpoint into a new state.
 
     Raises ValueError if the checkpoint belongs to a different kind of pipeline or different data.
     """
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:
         raise ValueError(
-            f"{checkpoint.folder} was trained on different data: choose another folder, or train "
-            "again"
+            f"{checkpoint.folder} comes from training on different data: choose another folder, or "
+            "train again"
         )
     with explaining(checkpoint.folder, state.pipeline.what):
         weights = named_weights(state.pipeline.model, all_names=True)

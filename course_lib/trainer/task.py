@@ -107,7 +107,7 @@ class Task(ABC, Generic[P]):
         return tuple(ids[rows or [0]] for ids in batch), weight
 
     def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count each row's tokens in the loss: all but bos and padding. Shape ``(B,)``."""
+        """Count each row's tokens that enter the loss: all but bos and padding. Shape ``(B,)``."""
         return (batch[-1][:, 1:] != Tokenizer.pad_id).sum(dim=1)
 
     @abstractmethod
@@ -119,7 +119,7 @@ class Task(ABC, Generic[P]):
         return self.pipeline.model
 
     def is_measured(self, step: int) -> bool:
-        """Return whether the loss on val is measured after this step."""
+        """Return whether the validation loss is measured after this step."""
         return step % self.val_every == 0 or step == self.steps
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:

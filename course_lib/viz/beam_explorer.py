@@ -35,7 +35,7 @@ WEATHER = {  # for each last word, the probabilities of the next word
 
 
 class Language(nn.Module):
-    """A bigram language model that counts the calls of ``decode``."""
+    """A bigram language model that counts the calls to ``decode``."""
 
     def __init__(self, steps: dict[str, dict[str, float]]) -> None:
         super().__init__()
@@ -67,8 +67,8 @@ class BeamExplorer(Explorer):
     alt = (
         "A tree that keeps two hypotheses for four steps. Each step shows the four best "
         "continuations with their total log-probabilities, and whether they are kept, cut or "
-        "ended. “rain falls” ended in step 3 with −1.67, and the terms of this sum are next to "
-        "the tree. It is the best sentence. Greedy decoding writes “it is raining”, with −2.00."
+        "ended. “rain falls” ended in step 3 with a total of −1.67, whose terms are next to the "
+        "tree. It is the best sentence. Greedy decoding writes “it is raining”, with −2.00."
     )
     beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
     alpha = Float(0.0, min=0).tag(sync=True, state=True)

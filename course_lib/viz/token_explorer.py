@@ -1,4 +1,4 @@
-"""An explorer for byte-pair encoding that splits a text with the merges from chapter 10."""
+"""An explorer for byte-pair encoding that splits text with the merges from chapter 10."""
 
 from functools import cache
 from typing import Any

@@ -186,7 +186,7 @@ MISTAKES = (
     ),
     mask_mistake(
         "shifted_by_one: the first column is left out instead of the last one, so the mask is "
-        "shifted by one: it leaves out the [end] of each answer, and counts [assistant]",
+        "shifted by one: it leaves out the [end] of each answer and counts [assistant]",
         ("[:, :-1]", "[:, 1:]"),
     ),
     mask_mistake(

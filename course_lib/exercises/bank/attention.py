@@ -238,8 +238,8 @@ MISTAKES = (
     ),
     attention("mask_ignored: the mask is not used at all", (MASKED, "pass"), (ZEROED, "")),
     attention(
-        "mask_result_dropped: masked_fill is called but its result is not used; it returns a new "
-        "tensor",
+        "mask_result_dropped: masked_fill is called but its result is not used; masked_fill does "
+        "not change its input",
         (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
         (ZEROED, ""),
         pattern=r"^ *\w+\.masked_fill\(",
@@ -266,8 +266,8 @@ MISTAKES = (
         seen="EleutherAI/gpt-neox #966",
     ),
     attention(
-        "blocked_row_nan: if every key in a row is blocked, all its scores are -inf, and their "
-        "softmax is nan",
+        "blocked_row_nan: if every key in a row is blocked, the row's scores are all -inf, and "
+        "their softmax is nan",
         (ZEROED, ""),
         seen="pytorch/pytorch #41508, #25110",
     ),

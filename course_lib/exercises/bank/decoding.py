@@ -285,8 +285,8 @@ WRITING = (
         seen="google/gemma_pytorch #57",
     ),
     greedy(
-        "rows_go_on_after_their_end: a row that has ended gets more tokens as long as another row "
-        "has not ended",
+        "rows_go_on_after_their_end: a row that has ended keeps getting tokens until every row has "
+        "ended",
         (BOS_LINE, f"{BOS_LINE}\n        ended = torch.zeros(len(src)) > 0"),
         (
             UNFINISHED,
@@ -308,7 +308,7 @@ WRITING = (
         (LAST, "\n    return ids.where(ids != eos_id, model.config.pad_id)\n"),
     ),
     greedy(
-        "padding_is_zero: a row that has ended is filled with 0 instead of the model's pad_id",
+        "padding_is_zero: a row that has ended is padded with 0 instead of the model's pad_id",
         (TABLE, TABLE.replace("model.config.pad_id", "0")),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
@@ -335,7 +335,7 @@ WRITING = (
         seen="bentrevett/pytorch-seq2seq #189",
     ),
     greedy(
-        "eval_missing: model.eval() is missing, so dropout is still on while the model writes",
+        "eval_missing: model.eval() is missing, so dropout is on while the model generates text",
         (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
         seen="d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
     ),

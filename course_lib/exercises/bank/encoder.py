@@ -255,7 +255,7 @@ MISTAKES = (
         seen="allenai/allennlp #3334",
     ),
     layer(
-        "mask_not_passed_on: attention does not get the mask",
+        "mask_not_passed_on: the mask is not passed to attention",
         ("(y, y, y, mask)", "(y, y, y)"),
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),

@@ -199,7 +199,7 @@ CUT = "return F.unfold(images.unsqueeze(1), size, stride=size).transpose(1, 2)"
 MISTAKES = (
     masking(
         "targets_everywhere: every token has a target, so the loss also counts the tokens that "
-        "the model sees",
+        "the model can see",
         (TARGETS, "ids"),
         seen="lucidrains/mlm-pytorch #2",
     ),

@@ -120,8 +120,8 @@ MISTAKES = (
         seen="namedtensor/notation #72",
     ),
     layer(
-        "activation_ignored: the activation is always ReLU, even if `activation` names a different "
-        "one",
+        "activation_ignored: the activation is always ReLU, even if `activation` specifies a "
+        "different one",
         (ACTIVATION, "nn.ReLU()"),
         seen="NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
     ),

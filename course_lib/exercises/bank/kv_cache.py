@@ -341,7 +341,7 @@ CACHING = (
 
 DECODING = (
     engine(
-        "offset_forgotten: the positions start at 0 in every step, so each new token gets the "
+        "offset_forgotten: the positions start at 0 at every step, so each new token gets the "
         "first position",
         ("model.positions(vectors, self.length)", "model.positions(vectors)"),
         seen="mosaicml/examples #244",
@@ -358,7 +358,7 @@ DECODING = (
     ),
     engine(
         "first_rows_of_the_mask: T new tokens get the first T rows of the causal mask instead of "
-        "its last T rows",
+        "the last T rows",
         *masked_by("causal_mask(n)[:T]"),
         seen="pytorch/pytorch #108108, #144858",
     ),

@@ -171,7 +171,7 @@ MISTAKES = (
         (LOWER, f"{LOWER}[None]"),
     ),
     causal(
-        "causal_device_ignored: `device` is not used, so the mask is created on the default device",
+        "causal_device_ignored: `device` is ignored, so the mask is created on the default device",
         (", device=device", ""),
         seen="mlverse/torch #1473; databrickslabs/dolly #180",
     ),

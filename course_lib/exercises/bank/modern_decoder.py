@@ -322,8 +322,8 @@ MISTAKES = (
         seen="bkitano/llama-from-scratch #7",
     ),
     rope_mistake(
-        "halves_paired: column i is paired with column i + d_k / 2, as in Llama's code in "
-        "`transformers`, but this chapter pairs the neighboring columns 2i and 2i + 1",
+        "halves_paired: column i is paired with column i + d_k / 2, as in the Llama code "
+        "in `transformers`, but this chapter pairs the neighboring columns 2i and 2i + 1",
         ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
         ("odd = x[..., 1::2]", ""),
         (STACKED, "torch.cat(rotated, dim=-1)"),

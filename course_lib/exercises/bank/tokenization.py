@@ -352,8 +352,8 @@ MISTAKES = (
         seen="rasbt/LLMs-from-scratch #975",
     ),
     training(
-        "empty_pair_list: the loop continues when no pair is left, so `min` gets an empty list and "
-        "raises an error",
+        "empty_pair_list: the loop continues even when no pairs are left, so `min` gets an empty "
+        "list and raises an error",
         ("        if not pairs:\n            break\n", ""),
         seen="karpathy/minbpe #114, rasbt/LLMs-from-scratch #1004",
     ),

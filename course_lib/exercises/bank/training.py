@@ -323,8 +323,8 @@ LOSSES = (
         seen="markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166",
     ),
     loss_mistake(
-        "padding_counted: padding counts as a token, both in the sum and in the number by which "
-        "the sum is divided",
+        "padding_counted: padding counts as a token, both in the sum and in the number that the "
+        "sum is divided by",
         (MEAN_OF_REAL, "losses.mean()"),
         seen="DaoyuanLi2816/Molecule-Generator #20, voidism/DiffCSE #25",
     ),
