@@ -17,7 +17,7 @@ MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
         "learn": "open your workbook in JupyterLab, creating one first if you have none",
-        "lab": "open the completed chapters, with all answers, in JupyterLab",
+        "lab": "open the completed chapters, with all the answers, in JupyterLab",
         "workbook": "create a workbook, a copy of the chapters for you to fill in",
         "check": "check an answer in your my_lib; the exit code is 0 if the answer is correct, "
         "and 1 if it is not",
@@ -33,7 +33,7 @@ COMMANDS = {
     },
     "Check": {
         "probe": "look for mistakes in your own model",
-        "grade": "check every learner's answers in a class; their code runs on this computer",
+        "grade": "check the answers of every learner in a class, whose code runs on this computer",
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C

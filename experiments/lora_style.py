@@ -1,7 +1,7 @@
 """Fine-tune SmolLM2-135M-Instruct with LoRA to answer like a pirate, and record the results.
 
 For each seed, the record contains the loss at every step, and the answers to held-out questions
-and the perplexity on a plain text before and after fine-tuning.
+and the perplexity on plain text before and after fine-tuning.
 """
 
 import torch
@@ -76,7 +76,7 @@ def train_one(run: Entry) -> Entry:
         return torch.tensor([tokenizer.encode(text).ids])
 
     def describe() -> Entry:
-        """Answer the held-out questions greedily, and measure the perplexity on a plain text."""
+        """Answer the held-out questions greedily, and measure the perplexity on plain text."""
         answers = []
         for question in HELD_OUT:
             ids = encode(TURN.format(question))

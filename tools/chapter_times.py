@@ -72,7 +72,7 @@ def chapter_times() -> Times:
 
 
 def revised(text: str, number: str, times: Times) -> str:
-    """Correct the times in the text of a chapter, or of a page (with the number "00")."""
+    """Correct the times in the text of a chapter, or of another page (its number is "00")."""
     hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
     text = TOTAL.sub("\\g<1>{}\\g<2>{}".format(*hours), text)
     text = FAST_TOTAL.sub(f"\\g<1>{hours[2]}\\g<2>", text)

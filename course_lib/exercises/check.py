@@ -96,7 +96,7 @@ def layer_order(
 
 
 def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
-    """Find the order of an answer's layers before serving it; usually, only one is possible."""
+    """Find the order of an answer's layers before serving it; usually only one order fits."""
     task = exercise(name)
     tried = adapt(answer, task.definition)
     seen = [try_out(task.trials[0], tried)]
@@ -117,7 +117,7 @@ def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
     single = any(outcome.alone for outcome in seen)  # some trials unpack it as a pair
 
     def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:
-        """Return the sort key of a failure; missing arguments and different names come last."""
+        """Return the sort key for a failure; missing arguments and different names come last."""
         beyond, stage = failure.trial >= task.core_size, bisect(task.ends, failure.trial)
         kind, formal = KINDS.index(failure.kind), _is_formal(task, seen, failure)
         misled = single and not seen[failure.trial].alone and failure.kind != "runs"

@@ -65,7 +65,7 @@ def one_row(patient: Patient) -> Measurement:
 
 
 def what_the_optimizer_gets(patient: Patient) -> Measurement:
-    """Compare the model's number of parameters with the correct number."""
+    """Compare the model's parameter count with the correct one."""
     moved, due = (
         sum(p.numel() for p in model.parameters()) for model in (patient.fresh(), Patient().fresh())
     )
@@ -97,12 +97,12 @@ def both_modes(patient: Patient) -> Measurement:
 
 @torch.no_grad()
 def half_precision(patient: Patient) -> Measurement:
-    """Compute the logits of a batch in float32 and in float16."""
+    """Compute the logits for a batch in float32 and in float16."""
     means = []
     for kind in (torch.float32, torch.float16):
         logits = patient.with_good_weights().to(kind)(SRC, TGT[:, :-1])
         means.append(logits.float().logsumexp(-1).mean())
-    sentence = "the mean of log Σ exp of the logits is {:.2f} in float32 and {:.2f} in float16"
+    sentence = "the mean log-sum-exp of the logits is {:.2f} in float32 and {:.2f} in float16"
     return sentence.format(*means), not torch.stack(means).isfinite().all()
 
 
@@ -124,7 +124,7 @@ def same_sequence_many_times(patient: Patient) -> Measurement:
 
 
 def how_many_answers(patient: Patient) -> Measurement:
-    """Train the model, and count its different answers to different sources."""
+    """Train the model, and count how many different answers it gives to different sources."""
     model, _ = patient.trained()
     sources = SRC.unique(dim=0)
     count = len(set(map(tuple, patient.write(model, sources))))

@@ -30,7 +30,7 @@ TRAINED: dict[tuple, tuple[dict[str, Tensor], list[float]]] = {}
 
 
 def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Return the mean loss, in nats, of predicting each next token of the target."""
+    """Return the mean loss, in nats, for predicting each next token of the target."""
     tgt_in = tgt[:, :-1]  # (B, T)
     tgt_out = tgt[:, 1:]  # (B, T)
     logits = model(src, tgt_in)  # (B, T, V)
@@ -150,7 +150,7 @@ def decoder(parts: SimpleNamespace, most: int) -> Callable[[nn.Module, Tensor], 
 
 
 def to_probe(parts: SimpleNamespace, model: nn.Module) -> ProbedModel:
-    """Prepare a model for the probes, with the loss and the decoding from ``parts``."""
+    """Prepare a model for the probes, with the loss and decoding functions from ``parts``."""
     return prepare_model(
         model,
         vocab_size=VOCABULARY,

@@ -115,7 +115,7 @@ def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, 
 
 
 def workbook_command(options: argparse.Namespace) -> int:
-    """Write the workbook, and print the commands that restore changed files that were moved."""
+    """Write the workbook, and print commands to restore the changed files that were moved."""
     folder = options.folder
     moved = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
     if moved:

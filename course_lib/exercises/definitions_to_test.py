@@ -12,7 +12,7 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:
-    """Rotate each pair of columns by the angle of its position, counted from ``start``."""
+    """Rotate each pair of columns by the angle for the row's position, counted from ``start``."""
     T, d_k = x.shape[-2:]
     angles = rope_angles(start + T, d_k)[start:]  # (T, d_k / 2)
     return apply_rope(x, angles)

@@ -52,8 +52,8 @@ def check_installation() -> str:
         raise ValueError(f"the course needs {what}: run `{remedy}`, then restart the kernel")
     if untested:
         warnings.warn(
-            f"you have {', '.join(untested)}: the course should run, but its outputs come from the "
-            f"tested versions and may differ from yours",
+            f"you have {', '.join(untested)}: the course should run, but the outputs it shows come "
+            f"from the tested versions and may differ from yours",
             stacklevel=2,
         )
     return f"Python and {len(TESTED)} libraries: everything is installed"

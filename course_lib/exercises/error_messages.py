@@ -29,7 +29,7 @@ ADVICE = {  # torch's or Python's message, and its usual cause
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """Describe an exception, and show the line that raised it with the shapes of the tensors."""
+    """Describe an exception, and show the line that raised it, along with the tensors' shapes."""
     if isinstance(error, NotImplementedError):
         frame = list(traceback.walk_tb(error.__traceback__))[-1][0]
         return f"{frame.f_code.co_qualname} is not written yet.", ""
@@ -40,7 +40,7 @@ def explain(error: BaseException) -> tuple[str, str]:
     place = learners_frame(error)
     if place is None:
         if isinstance(error, AttributeError) and error.name:
-            sentence = f"There is no attribute `{error.name}`. The docstring lists the names."
+            sentence = f"There is no attribute `{error.name}`. The docstring lists the right names."
         return sentence, ""
     advice = next((advice for pattern, advice in ADVICE.items() if re.search(pattern, message)), "")
     frame, number = place
@@ -85,9 +85,7 @@ def from_outside(candidate: object) -> str:
     )
     values = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
     described = [f"{n} ({describe(value)})" for n, value in values.items() if not n.isupper()]
-    return (
-        f"This reads global variables of the notebook: {', '.join(described)}" if described else ""
-    )
+    return f"Your code reads the notebook's variables: {', '.join(described)}" if described else ""
 
 
 def text_of(candidate: object) -> str:

@@ -33,7 +33,7 @@ class Exercise:
             masks, gradients and parameters. The first trial is the textbook case.
         hints: Hints for the learner; each reveals more than the one before.
         shortcuts: Torch functions that would solve the whole exercise, with a message for each.
-        extras: The trials of other options, corner cases and devices, by stage.
+        extras: The trials for other options, corner cases and devices, by stage.
         methods: For a class, the methods that the learner writes; if empty, all of them.
         unnamed: An edit to the course's definition that matches no known mistake; it lets the
             tests see what the check says about an unknown mistake.
@@ -93,7 +93,7 @@ def chapters() -> dict[str, int]:
 
 @cache
 def _catalogue() -> dict[str, Exercise]:
-    """Return the exercises of all chapters by name."""
+    """Return the exercises from all chapters, by name."""
     rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
     return {task.name: task for room in rooms for task in room.EXERCISES}
 

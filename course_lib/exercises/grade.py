@@ -61,7 +61,7 @@ def grade(
         if package_of(hidden) or any(map(package_of, _folders(hidden))):
             tell(f"left out, because its name begins with . or _: {hidden}")
     tell(WARNING)
-    tell(f"{table} contains the results of these learners:")
+    tell(f"{table} contains the results for these learners:")
     rows: list[Row] = []
     for learner, package in packages.items():
         mine = grade_one(learner, package, limit)
@@ -73,7 +73,7 @@ def grade(
 
 
 def learners(folder: Path) -> dict[str, Path | None]:
-    """Map each folder to grade to its package, or to ``None`` if it has no package."""
+    """Map each folder to be graded to its package, or to ``None`` if it has no package."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder} to grade")
     packages: dict[str, Path | None] = {}

@@ -23,7 +23,8 @@ def find_mistake(
 
     We prefer a mistake that fits all trials, then one that fits the core, then one that fits the
     stages up to the first failing one, and then two mistakes that fit the core together. As a last
-    resort, we choose the mistake with the most wrong numbers in common, if no trial contradicts it.
+    resort, we choose the mistake that has the most wrong numbers in common with the answer, if no
+    trial contradicts it.
     """
     fitting = [
         mistake

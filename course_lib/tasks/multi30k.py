@@ -167,7 +167,7 @@ class Multi30k(Task[RealTranslator]):
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 
     def is_measured(self, step: int) -> bool:
-        """Return whether this step is the last one of an epoch."""
+        """Return whether this is the last step of an epoch."""
         return step in self.batches.ends
 
     def measure(self, pipeline: RealTranslator, step: int) -> dict[str, float]:

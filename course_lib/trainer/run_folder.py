@@ -46,7 +46,7 @@ def find_checkpoint(out: Path) -> Path | None:
 def read_checkpoint(out: Path) -> Checkpoint:
     """Read the newest checkpoint of a training run, except its tensors.
 
-    Raises ValueError if there is no checkpoint, it was changed, or it is not from a training run.
+    Raises ValueError if the checkpoint is missing, was changed, or is not from a training run.
     """
     folder = find_checkpoint(out)
     if folder is None:

@@ -85,7 +85,7 @@ def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
 
 def test_a_global_variable_that_an_answer_reads_is_named():
     report = examine(ATTENTION, altered(ATTENTION, ("    d_k = query.size(-1)\n", ""), d_k=6))
-    assert "This reads global variables of the notebook: d_k (6)" in report.detail
+    assert "Your code reads the notebook's variables: d_k (6)" in report.detail
 
 
 def test_other_attribute_names_are_accepted_in_the_core():

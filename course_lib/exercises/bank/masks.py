@@ -162,8 +162,8 @@ MISTAKES = (
         (LOWER, "torch.ones(length, length, device=device).tril()"),
     ),
     causal(
-        "causal_additive: the mask contains 0 and -inf, to be added to the scores, instead of "
-        "True and False",
+        "causal_additive: the mask is meant to be added to the scores: it contains 0 and "
+        "-inf instead of True and False",
         (LOWER, 'torch.full((length, length), float("-inf"), device=device).triu(1)'),
     ),
     causal(

@@ -52,7 +52,9 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
 def directions(candidate: Callable) -> dict[str, Tensor]:
     output = candidate(D_K)(X.clone()).detach()
     return {
-        "cosine similarity of each output and its input": F.cosine_similarity(output, X, dim=-1),
+        "cosine similarity between each output and its input": F.cosine_similarity(
+            output, X, dim=-1
+        ),
         "mean square of each output": output.square().mean(dim=-1),
     }
 
@@ -357,7 +359,7 @@ MISTAKES = (
     ),
     rope_mistake(
         "even_overwritten: the second column of each pair is computed from the first column, "
-        "which is already rotated",
+        "which has already been rotated",
         ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
     ),
     group_mistake(

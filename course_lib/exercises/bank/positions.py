@@ -277,7 +277,7 @@ MISTAKES = (
         seen="jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
     ),
     encoding(
-        "concatenated: the rows are concatenated to the vectors, which become twice as wide",
+        "concatenated: the rows are concatenated with the vectors, which become twice as wide",
         (TOTAL, f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)"),
         seen="ml-explore/mlx #321, quanpn90/NMTGMinor #16",
     ),

@@ -104,7 +104,7 @@ EXERCISES = (
             "Go through the words. In each word, go through the pairs of neighbors, and add the "
             "count of the *word* to the count of the pair.",
             "`zip(tokens, tokens[1:])` or `pairwise(tokens)` yields the pairs of neighbors, and a "
-            "`Counter` begins each count at 0: `pairs[pair] += count`.",
+            "`Counter` starts each count at 0: `pairs[pair] += count`.",
         ),
         unnamed=("pairs[pair] += count", "pairs[pair] += count + 1"),
     ),
@@ -121,7 +121,7 @@ EXERCISES = (
             "repeated tokens": (merged("a·a·a", ("a a a", "a a"), ("a a a a a", "a a")),),
             "token borders": (
                 merged(
-                    "tokens that end or begin like the pair",
+                    "tokens that end or begin like those in the pair",
                     *(("th e s", "the s"), ("the s e", "e s"), ("x s ev", "s e")),
                     says="Compare whole tokens instead of searching the joined text.",
                 ),
@@ -159,8 +159,8 @@ EXERCISES = (
                 learned(
                     "the chapter's four words",
                     *(TEXT, 8),
-                    "Among equally frequent pairs, choose the smallest id of the left token, and "
-                    "then the smallest id of the right token.",
+                    "Among equally frequent pairs, choose the one whose left token has the "
+                    "smallest id, and then the one whose right token does.",
                 ),
             ),
             "spaces": (
@@ -411,7 +411,7 @@ MISTAKES = (
         ("tokens = merge_pair(", "return merge_pair("),
     ),
     applying(
-        "empty_pair_list: `min` gets an empty list when no merge fits anymore",
+        "empty_pair_list: `min` gets an empty list when no merge can be applied anymore",
         ("        if not fitting:\n            return tokens\n", ""),
     ),
     applying(

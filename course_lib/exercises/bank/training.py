@@ -27,7 +27,7 @@ BATCHES = [  # with pad_id=0: source (2, 3) and target (2, 5), from bos 1 to eos
 ]
 WITH_THREES = tuple(ids + 3 * (ids == 0).long() - 3 * (ids == 3).long() for ids in BATCHES[0])
 FORMULA = (
-    "The loss of a token is minus the sum of two terms: (1 - smoothing) times the log-probability "
+    "The loss for a token is minus the sum of two terms: (1 - smoothing) times the log-probability "
     "of the correct token, and smoothing times the mean log-probability of all tokens but padding."
 )
 PADDING = "Leave padding targets out of both the sum and the token count."
@@ -68,7 +68,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def shifted(
     label: str, batch: tuple = BATCHES[0], pad_id: int = 0, max_len: int = 6, **options: Any
 ) -> Trial:
-    """Compare the loss of a batch, and the gradients of all weights."""
+    """Compare the loss on a batch, and the gradients of all weights."""
 
     def measure(candidate: Callable) -> Outcome:
         model = small_model(pad_id, max_len).train()
@@ -82,7 +82,7 @@ def shifted(
 def stepped(
     label: str, steps: list, rates: tuple = (LR,), groups: int = 1, says: str = STEP, **options: Any
 ) -> Trial:
-    """Compare losses and weights after some steps; ``steps`` lists the batches of each step."""
+    """Compare losses and weights after some steps; ``steps`` lists the batches for each step."""
 
     def measure(candidate: Callable) -> Outcome:
         model = small_model().train()
@@ -126,7 +126,10 @@ def updates(label: str, steps: Iterable[int], size: float = 1.0, **options: Any)
     return Trial(label, measure, says=SMALL if size < 1 or "eps" in options else CORRECTION)
 
 
-@as_trial("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
+@as_trial(
+    "the returned loss",
+    "Detach each loss, so that a stored loss does not keep its graph in memory.",
+)
 def graph_kept(candidate: Callable) -> dict[str, bool]:
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
@@ -148,12 +151,12 @@ EXERCISES = (
             ),
         },
         hints=(
-            "Turn the logits into log-probabilities over the last axis. One term of the loss reads "
-            "them at the correct token, and the other averages them over the vocabulary.",
-            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects those of the "
-            "correct tokens. Without `pad_id`, the smoothing mass is spread over all V tokens. "
-            "With it, the mass is spread over the V - 1 tokens that are not padding, including "
-            "the correct one.",
+            "Turn the logits into log-probabilities over the last axis. One term of the loss uses "
+            "the one for the correct token, and the other averages them over the vocabulary.",
+            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects the "
+            "log-probabilities of the correct tokens. Without `pad_id`, the mass is spread over "
+            "all V tokens. With it, the mass is spread over the V - 1 tokens that are not padding, "
+            "including the correct one.",
             "With `pad_id`, set the losses where `targets == pad_id` to 0, add up all losses, and "
             "divide by the number of real targets. (`pad_id` may be 0, so test `is None`.)",
         ),
@@ -335,8 +338,8 @@ LOSSES = (
         seen="tensorflow/docs #1460, eladhoffer/utils.pytorch #4",
     ),
     loss_mistake(
-        "padding_in_the_sum: the losses of padding are included in the sum (`masked_fill` returns "
-        "a new tensor, so assign it)",
+        "padding_in_the_sum: the losses at padding positions are included in the sum "
+        "(`masked_fill` returns a new tensor, so assign it)",
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
     ),
     loss_mistake(
@@ -365,13 +368,13 @@ LOSSES = (
         seen="pytorch/pytorch #63122",
     ),
     loss_mistake(
-        "smoothing_over_v: the smoothing mass is divided by V, but only V - 1 tokens get a part "
+        "smoothing_over_v: the smoothing mass is divided by V, but only V - 1 tokens get a share "
         "of it",
         ("others = log_probs.size(-1) - 1", "others = log_probs.size(-1)"),
     ),
     loss_mistake(
         "smoothing_sums_padding: the smoothing term is divided by V - 1, but its sum includes "
-        "padding's log-probability",
+        "the log-probability of padding",
         (SMOOTHED, "log_probs.sum(dim=-1) / others"),
     ),
     loss_mistake(
@@ -601,8 +604,8 @@ ONE_STEP = (
         (BACK, ""),
     ),
     step(
-        "step_before_backward: optimizer.step() is called before backward, when all gradients are "
-        "cleared",
+        "step_before_backward: optimizer.step() is called before backward, when the gradients have "
+        "just been cleared",
         (MOVE, ""),
         (BACK, f"    {MOVE}{BACK}"),
     ),
@@ -620,8 +623,8 @@ ONE_STEP = (
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
     ),
     step(
-        "eval_mode: `model.eval()` is called, so dropout is off in training, but a training step "
-        "must not change the model's mode",
+        "eval_mode: `model.eval()` is called, so dropout is off during training, but a training "
+        "step must not change the model's mode",
         (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),

@@ -92,7 +92,7 @@ def leaks(model: Any) -> dict[str, bool]:
 
 
 def padding_effect(model: Any) -> dict[str, bool]:
-    """Compare the logits of a short source alone, next to a long one, and with more padding."""
+    """Compare the logits for a short source alone, next to a long one, and with more padding."""
     both, alone = model(SRC, TGT), model(SRC[1:, :3], TGT[1:])
     longer = model(F.pad(SRC, (0, 2), value=PAD), TGT)
     same = torch.allclose(both[1:], alone, atol=1e-4)
@@ -161,8 +161,8 @@ EXERCISES = (
             "To share a matrix, assign the same object: `self.output.weight = "
             "self.tgt_embedding.weight`. For 'all', src_embedding *is* tgt_embedding. Call "
             "`initialize(self)` at the end.",
-            "In `attention_maps`, pass `capture_attention` a dict of three lists of layers and "
-            "`lambda: self(src, tgt)`.",
+            "In `attention_maps`, call `capture_attention` with a dict of three lists of layers "
+            "and with `lambda: self(src, tgt)`.",
         ),
         shortcuts=TORCH_ATTENTION,
         extras={
