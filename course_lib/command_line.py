@@ -33,7 +33,7 @@ COMMANDS = {
     },
     "Check": {
         "probe": "look for mistakes in your own model",
-        "grade": "check the answers of every learner in a class, whose code runs on this computer",
+        "grade": "check the answers of a whole class; the learners' code runs on this computer",
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C
