@@ -27,7 +27,7 @@ RUNS: list[Entry] = [
 
 
 def train_one(run: Entry) -> Entry:
-    """Train in one way, and return the mean smoothed loss over the last steps."""
+    """Train with one of the methods, and return the mean smoothed loss over the last steps."""
     task = Numbers(replace(USUAL, seed=run["seed"]))
     model = task.pipeline.model
     adam = torch.optim.Adam(model.parameters(), fused=True, **ADAM)

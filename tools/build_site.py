@@ -132,7 +132,7 @@ def add_links(chapters: list[Path]) -> None:
 
 
 def write_downloads() -> None:
-    """Write each chapter twice, completed and with blanks; both copies need only the course."""
+    """Write each chapter once completed and once with blanks; both run with only the course."""
     worked, learner = SITE / "downloads" / "worked", SITE / "downloads" / "to_fill_in"
     shutil.copytree(ROOT / "notebooks", worked, ignore=shutil.ignore_patterns(".*"))
     learner.mkdir()

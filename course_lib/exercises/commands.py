@@ -102,7 +102,7 @@ def lab_command(options: argparse.Namespace) -> int:
     here = Path("notebooks", "00_start_here.ipynb").is_file()
     folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
     first = copy_chapters(folder)
-    print(f"These chapters show every answer; to write the answers yourself: {as_typed('learn')}")
+    print(f"These chapters show every answer. To write your own, run: {as_typed('learn')}")
     show_places(folder, first, "lab")
     return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
 

@@ -95,7 +95,7 @@ def progress(folder: Path | str | None = None) -> Progress:
 
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
-    """Return an exercise's state and mistake in its chapter; both are None before any attempt."""
+    """Return an exercise's state, and the mistake found in it; both are None before any attempt."""
     return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
 
 
