@@ -381,7 +381,7 @@ DRAWING = (
     ),
     sample(
         "top_p_drops_the_crossing: top_p removes the token at which the sum crosses p, so the "
-        "remaining sum is less than p",
+        "remaining probabilities add up to less than p",
         (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
     ),
     sample(

@@ -36,7 +36,8 @@ X = normal("x", B, S, 6)
 LAYER_SAYS = "A layer has four parts: self_attn, feed_forward, add_norm1 and add_norm2."
 STACK_SAYS = (
     "Every layer has its own parameters. The layers are in an nn.ModuleList called layers, because "
-    "torch does not look inside a plain list. In pre-norm there is one more LayerNorm, called norm."
+    "torch does not look inside a plain list. A pre-norm encoder has one more LayerNorm, called "
+    "norm."
 )
 FAR = "All tokens may attend to each other, but no token may attend to padding that the mask hides."
 
@@ -47,7 +48,7 @@ def called(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **h
 
 
 def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
-    """Change one position of the first sentence; return the positions whose output changes."""
+    """Change the first sentence at one position; return the positions whose output changes."""
     other = X.clone()
     other[0, position] = 1 - other[0, position]
     masks = ([] if mask is None else [mask.clone()] for _ in range(2))
@@ -64,7 +65,7 @@ def affects(build: Mapping[str, Any], says: str) -> Trial:
         return {
             "a change to token 2 affects": moved(layer, None, 2),
             "a change to token 2, with padding hidden, affects": moved(layer, PADDING, 2),
-            "a change to padding 3, which is hidden, affects": moved(layer, PADDING, 3),
+            "a change to padding position 3, which is hidden, affects": moved(layer, PADDING, 3),
         }
 
     return measure
@@ -131,8 +132,8 @@ EXERCISES = (
         hints=(
             "Call `EncoderLayer` once for each of the `num_layers` layers, and store the layers "
             "where torch finds their parameters. Pass every other argument to the layers.",
-            "`nn.ModuleList` takes a list of modules. In `forward`, every layer gets the output of "
-            "the previous layer and the mask.",
+            "`nn.ModuleList` takes a list of modules. In `forward`, every layer gets the mask and "
+            "the output of the previous layer.",
             "With `norm_first`, `self.norm` is an `nn.LayerNorm(d_model)` that `forward` applies "
             "at the end; otherwise it is `None`.",
         ),
@@ -193,7 +194,7 @@ END = "return x if self.norm is None else self.norm(x)"
 
 
 def without_sum(line: str) -> tuple[str, str]:
-    """Return an edit that stops adding the input of a sub-layer to its output."""
+    """Return an edit after which the input of a sub-layer is no longer added to its output."""
     alone = re.sub(r"(self\.add_norm\d)\(", r"alone(\1, ", line)
     return (
         line,
@@ -207,7 +208,7 @@ def without_sum(line: str) -> tuple[str, str]:
 
 
 def sums_missing(make: Callable[..., Mistake], **lines: str) -> list[Mistake]:
-    """Define the mistakes in which the input of one sub-layer, or of all of them, is not added."""
+    """Define the mistakes in which one sub-layer, or every sub-layer, lacks its residual path."""
     missing = "is not added to its output, so this residual path is missing"
     every = "no sub-layer's input is added to its output, so the residual paths are missing"
     return [
@@ -260,8 +261,8 @@ MISTAKES = (
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),
     layer(
-        "mask_inverted: the mask is inverted as for nn.MultiheadAttention, but here True means "
-        "*may look*",
+        "mask_inverted: the mask is inverted, as nn.MultiheadAttention expects, but here True "
+        "means *may look*",
         ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
     ),
     layer(
@@ -373,7 +374,7 @@ class StackByCounting(nn.Module):
         self.norm = nn.LayerNorm(d_model) if pre else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Call the layers by their index."""
+        """Look up each layer by its index to call it."""
         for i in range(len(self.layers)):
             x = self.layers[i](x, mask=mask)
         return self.norm(x)

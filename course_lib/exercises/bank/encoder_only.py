@@ -22,7 +22,7 @@ def long_ids() -> Tensor:
 
 
 def percent(flags: Tensor) -> str:
-    """Return the percentage of True flags, rounded to 5%, so that any seed gives the same text."""
+    """Return the percentage of True flags to the nearest 5%, which is the same for every seed."""
     return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
 
 
@@ -78,7 +78,9 @@ def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-@as_trial("the ids that it was given", "Build new tensors, because the caller needs the ids again.")
+@as_trial(
+    "the ids passed to the function", "Build new tensors, because the caller needs the ids again."
+)
 def ids_kept(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids = long_ids()
     inputs, targets = candidate(ids, **SPECIAL)
@@ -155,9 +157,9 @@ EXERCISES = (
             ),
         },
         hints=(
-            "Set the vectors of padding to zero, and add up the vectors of each sequence. What "
-            "number do you divide by?",
-            "`real.unsqueeze(-1)` has the shape (B, L, 1), so it broadcasts over the vectors. Its "
+            "Set the vectors at padding positions to zero, and add up the vectors of each "
+            "sequence. What number do you divide by?",
+            "`real.unsqueeze(-1)` has the shape (B, L, 1), so it broadcasts with the vectors. Its "
             "sum over `dim=1` counts the real tokens of each sequence.",
         ),
         extras={
@@ -176,9 +178,9 @@ EXERCISES = (
         },
         hints=(
             "Draw an image of 4 × 4 pixels, number the pixels from 0 to 15 in reading order, and "
-            "write down the four patches of 2 × 2. Which pixels are in the first one?",
-            "`F.unfold(images.unsqueeze(1), size, stride=size)` cuts out the squares. It returns "
-            "the shape (B, size², L), so swap the last two axes.",
+            "write down the four 2 × 2 patches. Which pixels are in the first one?",
+            "`F.unfold(images.unsqueeze(1), size, stride=size)` cuts out the squares. The result "
+            "has the shape (B, size², L), so swap its last two axes.",
         ),
         extras={"rest": (rest,)},
         unnamed=("stride=size)", "stride=size).flip(1)"),
@@ -218,8 +220,8 @@ MISTAKES = (
         (f"return inputs, {TARGETS}", f"return {TARGETS}, inputs"),
     ),
     masking(
-        "always_masked: every chosen token is replaced with mask_id, and none with a random id or "
-        "left unchanged",
+        "always_masked: every chosen token is replaced with mask_id, and none is replaced with a "
+        "random id or left unchanged",
         ("fate < 0.8", "fate < 1"),
         ("(fate >= 0.9)", "(fate > 1)"),
     ),
@@ -242,11 +244,11 @@ MISTAKES = (
         ("< 0.15", "> 0.15"),
     ),
     masking(
-        "random_everywhere: a random id replaces 10% of all tokens, not only of the chosen ones",
+        "random_everywhere: random ids replace 10% of all tokens instead of 10% of the chosen ones",
         ("torch.where(chosen & (fate >= 0.9)", "torch.where((fate >= 0.9) & (ids != pad_id)"),
     ),
     masking(
-        "masks_everywhere: mask_id replaces 80% of all tokens, not only of the chosen ones",
+        "masks_everywhere: mask_id replaces 80% of all tokens instead of 80% of the chosen ones",
         ("ids.masked_fill(chosen & (fate < 0.8)", "ids.masked_fill((fate < 0.8)"),
     ),
     masking(
@@ -271,8 +273,8 @@ MISTAKES = (
         seen="huggingface/transformers #17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675",
     ),
     pooling(
-        "divided_by_length: the vectors of padding are set to zero, but the sum is divided by L "
-        "instead of the number of real tokens",
+        "divided_by_length: the vectors at padding positions are set to zero, but the sum is "
+        "divided by L instead of the number of real tokens",
         (MEAN, "return total / real.size(1)"),
     ),
     pooling(
@@ -297,8 +299,8 @@ MISTAKES = (
         (MEAN, 'return vectors.masked_fill(~column, float("-inf")).amax(dim=1)'),
     ),
     pooling(
-        "mean_of_features: the mean is taken over the d_model entries of a vector instead of the "
-        "tokens",
+        "mean_of_features: the mean is taken over the d_model entries of each vector instead of "
+        "over the tokens",
         (MEAN, "return vectors.mean(dim=2)"),
     ),
     pooling(
@@ -351,7 +353,7 @@ def mask_by_one_draw(
     pad_id: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Draw one random number for each token, which decides whether and how it is hidden."""
+    """For each token, draw one random number that decides whether and how the token is hidden."""
     draw = torch.rand(ids.size(), generator=generator).masked_fill(ids == pad_id, 1.0)
     inputs, targets = ids.clone(), ids.clone()
     targets[draw >= 0.15] = pad_id
@@ -363,7 +365,7 @@ def mask_by_one_draw(
 
 
 def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
-    """Toss a coin for each decision, as the ``transformers`` library does: 0.15, 0.8, then 0.5."""
+    """Draw each decision, as ``transformers`` does, with probabilities 0.15, 0.8 and then 0.5."""
     chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
     masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
     replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked
@@ -406,7 +408,7 @@ def mean_in_a_loop(vectors, real):
 
 
 def patches_by_reshaping(images: Tensor, size: int) -> Tensor:
-    """Split both sides, and move the two pixel axes next to each other."""
+    """Split both sides of the images, and move the two pixel axes next to each other."""
     B, height, width = images.shape
     split = images.reshape(B, height // size, size, width // size, size)
     return split.permute(0, 1, 3, 2, 4).reshape(B, -1, size * size)

@@ -15,7 +15,7 @@ ACCURACY = (
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
-    """Compare the accuracy for logits of this shape; ``lengths`` counts each row's real tokens."""
+    """Compare the accuracy for logits of this shape; ``lengths`` gives each row's real length."""
     logits = normal(label, *shape)
     best = logits.argmax(dim=-1)
     targets = torch.where(normal(label + "!", *shape[:2]) > 0, best, (best + 1) % shape[2])

@@ -35,12 +35,16 @@ def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     other = x.clone()
     other[:, 1] += 1
     gap = (layer(other) - layer(x.clone())).abs().amax(dim=(0, 2))
-    return {"positions that change with position 1": str((gap > 1e-5).nonzero().flatten().tolist())}
+    return {
+        "positions whose output changes with position 1": str(
+            (gap > 1e-5).nonzero().flatten().tolist()
+        )
+    }
 
 
 @as_trial(
     "dropout=0.25 in training",
-    "Dropout must set each feature after the activation to 0 with probability `dropout`, and "
+    "After the activation, dropout must set each feature to 0 with probability `dropout`, and "
     "divide the other features by 1 - dropout.",
     kind="train and eval",
 )

@@ -16,8 +16,8 @@ SEVERAL = {
 }
 SIX_PRODUCTS = (
     "There are six matrix multiplications: four projections, the scores and the weighted average. "
-    "The product of an (a, b) and a (b, c) matrix takes 2 · a · b · c operations, and the heads "
-    "split `d_model`."
+    "The product of an (a, b) and a (b, c) matrix takes 2 · a · b · c operations, and `d_model` is "
+    "split among the heads."
 )
 
 
@@ -125,7 +125,7 @@ MISTAKES = (
         "heads_forgotten: only one head is counted instead of `num_heads`", (SUM, f"2 * {SIX}")
     ),
     attention(
-        "heads_twice: every head has width d_model, although the heads split `d_model`",
+        "heads_twice: every head has width d_model, although `d_model` is split among the heads",
         (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
     ),
     attention(

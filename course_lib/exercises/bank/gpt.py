@@ -80,7 +80,11 @@ def scored(label: str, **inputs: Tensor) -> Trial:
     return Trial(label, measure)
 
 
-@as_trial("the parts", "Keep the constructor, because later cells use its parts.", "parameters")
+@as_trial(
+    "the parts",
+    "Keep the constructor as it is, because later cells use the parts that it creates.",
+    "parameters",
+)
 def parts(candidate: Callable) -> dict[str, str]:
     model = candidate(SMALL)
     model(IDS.clone())
@@ -225,7 +229,7 @@ MISTAKES = (
     ),
     attention(
         "heads_joined_without_transpose: the heads are joined with view or reshape but without a "
-        "transpose, which mixes the tokens",
+        "transpose, so the tokens are mixed",
         (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
         seen="ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
     ),
@@ -285,8 +289,8 @@ MISTAKES = (
         (f"self.positions({EMBEDDED})", EMBEDDED),
     ),
     model(
-        "scaled_as_in_the_paper: the embedded tokens are multiplied by √d_model, which a GPT does "
-        "not do",
+        "scaled_as_in_the_paper: the embedded tokens are multiplied by √d_model, but a GPT does "
+        "not scale them",
         (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
     ),
     model(
@@ -320,7 +324,7 @@ MISTAKES = (
 
 
 class ModelByHand(nn.Module):
-    """A GPT that chains its layers in one module and writes out the loss."""
+    """A GPT that chains its layers in one module and spells out the formula of the loss."""
 
     def __init__(self, config):
         super().__init__()

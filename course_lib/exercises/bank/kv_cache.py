@@ -31,7 +31,7 @@ LOGITS = (
     "`all_positions`, for every new position."
 )
 TRUNCATED = "`truncate(length)` forgets all tokens after the first `length`."
-SOURCE = "Each row reads its own source. With `sources`, new source i is old source `sources[i]`."
+SOURCE = "Each row reads its own source; the new source i is the old source `sources[i]`."
 ERRORS = "Raise a ValueError that says what does not fit."
 
 
@@ -48,7 +48,11 @@ def new_tokens(start: int, stop: int, rows: int = B) -> tuple[Tensor, Tensor]:
 def appended(label: str, *chunks: int) -> Trial:
     """Append tokens in chunks, and compare the results of all calls."""
 
-    @as_trial(label, "`append` returns all keys and values so far, newest last.", "equality")
+    @as_trial(
+        label,
+        "`append` returns all keys and values stored so far, with the newest last.",
+        "equality",
+    )
     def measure(candidate: Callable) -> dict[str, Any]:
         cache, end, shown = candidate(ROOM), 0, {}
         for number, size in enumerate(chunks, start=1):
@@ -165,7 +169,7 @@ def engine_truncated(candidate: Callable) -> dict[str, Any]:
 
 @as_trial(
     "seven single tokens",
-    "The layers process each token once and project the memory once.",
+    "The layers must process each token only once and project the memory only once.",
 )
 def work(candidate: Callable) -> dict[str, bool]:
     model, vectors, projected = model_for(), [], []
@@ -257,7 +261,7 @@ EXERCISES = (
             "`model.positions(vectors, self.length)`. For each `layer` in `self.layers`, call "
             "`layer.step(x, self.cross_mask)`.",
             "Keep only the last position unless `all_positions` is set. Then apply "
-            "`model.decoder.norm` if there is one, and `model.output`.",
+            "`model.decoder.norm`, if the model has one, and `model.output`.",
         ),
         extras={"no gradients": (without_gradients,), "errors": (rejected_by_the_engine,)},
         methods=("step",),
@@ -414,7 +418,7 @@ MISTAKES = (*CACHING, *DECODING)
 
 
 class CopyingCache:
-    """A cache that writes with ``index_copy_``, reorders with a full copy, and checks arguments."""
+    """A cache that writes with ``index_copy_``, reorders by copying, and checks its arguments."""
 
     def __init__(self, max_len):
         self.max_len, self.length = max_len, 0
@@ -446,7 +450,7 @@ class CopyingCache:
 
 
 class EngineByHand(Engine):
-    """An engine that writes out the layers and copies each source's memory for its beams."""
+    """An engine that spells out the layers' steps and copies each source's memory for its beams."""
 
     def __init__(self, model, src, max_len):
         self.model, self.layers = model, model.decoder.layers

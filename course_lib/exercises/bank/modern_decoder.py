@@ -33,7 +33,7 @@ TAKEN = (
 )
 GAINS = "Register one nn.Parameter, the gains `weight` of shape (d_model,), and no bias."
 LAYERS = "Register three nn.Linear layers without biases: linear1, gate and linear2."
-ALONE = "Average the squares of each vector separately, over the last axis."
+ALONE = "Average the squares separately for each vector, over the last axis."
 UNDER_THE_ROOT = "Add eps, which is 1e-5 by default, inside the square root."
 FACTORS = "Apply `F.silu` to the output of `gate`, and multiply the result by linear1's output."
 
@@ -104,10 +104,10 @@ EXERCISES = (
             ),
         },
         hints=(
-            "Read the name backwards: take the square of every number, the mean over the last "
+            "Read the name RMS backward: take the square of every number, the mean over the last "
             "axis, and then the root. `keepdim=True` keeps the axis for the division.",
-            "Add eps to the mean of the squares *before* the root. `rsqrt()` is 1 divided by the "
-            "root, so multiply by it.",
+            "Add eps to the mean of the squares *before* the root. `rsqrt()` returns 1 divided by "
+            "the root, so multiply by the result.",
             "`self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()`",
         ),
         shortcuts=dict.fromkeys(
@@ -219,13 +219,13 @@ MISTAKES = (
         ("return self", "x = x - x.mean(dim=-1, keepdim=True)\n        return self"),
     ),
     norm_mistake(
-        "variance_for_mean_square: x.var() is used, which subtracts the mean and divides by "
-        "d_model - 1",
+        "variance_for_mean_square: x.var() is used, but it subtracts the mean and divides "
+        "by d_model - 1",
         (SQUARES, "x.var(dim=-1, keepdim=True)"),
     ),
     norm_mistake(
-        "std_for_root_mean_square: x is divided by x.std() + eps, which subtracts the mean and has "
-        "eps outside the square root",
+        "std_for_root_mean_square: x is divided by x.std() + eps, but std() subtracts the mean, "
+        "and eps belongs inside the square root",
         (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
     ),
     norm_mistake(
@@ -251,7 +251,7 @@ MISTAKES = (
         seen="tenstorrent/tt-metal #55347",
     ),
     norm_mistake(
-        "over_the_sequence: the mean of the squares is taken along the sequence (dim=-2) instead "
+        "over_the_sequence: the mean of the squares is taken over the sequence (dim=-2) instead "
         "of over the features",
         ("dim=-1", "dim=-2"),
         seen="kyegomez/zeta #180",
@@ -280,7 +280,7 @@ MISTAKES = (
     ),
     norm_mistake(
         "mean_square_squared: x is divided by the square of the mean of the squares instead of by "
-        "its square root",
+        "the square root of that mean",
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps) ** 2"),
     ),
     gated_mistake(

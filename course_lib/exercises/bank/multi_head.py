@@ -207,7 +207,7 @@ def attended(
     masked: str = 'scores.masked_fill(~mask, float("-inf"))',
     axis: int = -1,
 ) -> tuple[str, str]:
-    """Return an edit that writes out attention with one of its steps changed."""
+    """Return an edit that spells out the steps of attention, with one of them changed."""
     written = f"""scores = q @ k.mT / ({by})
         if mask is not None:
             scores = {masked}
@@ -218,8 +218,8 @@ def attended(
 
 MISTAKES = (
     split_mistake(
-        "cut_without_transpose: view or reshape moves the heads in front of the tokens, which "
-        "mixes the tokens; use transpose",
+        "cut_without_transpose: view or reshape moves the heads in front of the tokens, so "
+        "the tokens are mixed; use transpose",
         ("x.unflatten(-1, (num_heads, -1))", "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)"),
         (".transpose(-3, -2)", ""),
         seen="reczoo/FuxiCTR #30",
@@ -242,7 +242,7 @@ MISTAKES = (
     *wrongly_scaled(heads, attended, scale_missing="PAIR-code/tiny-transformers #71"),
     heads(
         "heads_split_without_transpose: view or reshape splits the heads without a transpose, "
-        "which mixes the tokens",
+        "so the tokens are mixed",
         (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
         (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
         (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
@@ -287,7 +287,7 @@ MISTAKES = (
         seen="stevezheng23/reading_comprehension_tf #284",
     ),
     heads(
-        "layers_in_a_list: the layers are in a plain Python list, so nn.Module neither trains nor "
+        "layers_in_a_list: the layers are in a plain Python list, so torch neither trains nor "
         "saves them",
         (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
         (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),

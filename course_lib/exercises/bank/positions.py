@@ -28,7 +28,7 @@ X = {"x": normal("x", B, T, D_K)}
 
 
 def table(label: str, max_len: int, d_model: int) -> Trial:
-    """Compare a table of a given size."""
+    """Compare the table for a given size."""
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
@@ -101,8 +101,8 @@ EXERCISES = (
         },
         hints=(
             "Compute one angle for each position and each *pair* of columns. Put the positions in "
-            "a column `(max_len, 1)` and one frequency per pair in a row, and let broadcasting "
-            "combine them.",
+            "a column of shape `(max_len, 1)` and one frequency per pair in a row, and let "
+            "broadcasting combine them.",
             "`torch.arange(0, d_model, 2)` gives the 2i in the formula. Divide the position by "
             "10000 ** (2i / d_model).",
             "`torch.stack([angle.sin(), angle.cos()], dim=-1)` puts each cosine next to its sine, "
@@ -125,12 +125,12 @@ EXERCISES = (
         },
         hints=(
             "Compute the table once, in `__init__`, and keep it as a *buffer*, which moves with "
-            "the layer but is not learned. In what order does `sinusoidal_encoding` take its "
-            "sizes?",
+            "the layer but is not learned. In what order does `sinusoidal_encoding` take the "
+            "two sizes?",
             "Call `self.register_buffer('encoding', table, persistent=False)`. With "
             "`persistent=False`, the table is not saved.",
             "In `forward`, cut the table to the length of the sentence, `x.size(-2)`. Broadcasting "
-            "adds its rows to every sentence. Apply dropout to the sum.",
+            "adds the table's rows to every sentence. Apply dropout to the sum.",
         ),
         unnamed=("x + self.encoding", "x + 0.5 * self.encoding"),
     ),
@@ -282,8 +282,8 @@ MISTAKES = (
         seen="ml-explore/mlx #321, quanpn90/NMTGMinor #16",
     ),
     encoding(
-        "words_scaled: x is multiplied by √d_model here, but that belongs to the embedding "
-        "(chapter 09)",
+        "words_scaled: x is multiplied by √d_model here, but that step belongs with the "
+        "embedding (chapter 09)",
         (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
         seen="khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
     ),

@@ -13,7 +13,7 @@ FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n
 FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
 NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
 TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
-COUNTS = "In each word, count every pair of neighbors, and multiply by the word's count."
+COUNTS = "In each word, count every pair of neighbors, and multiply the result by the word's count."
 LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have merged."
 RANKS = "Of all pairs of neighbors in the word, merge the one with the lowest rank first."
 Pair = tuple[bytes, bytes]
@@ -160,7 +160,7 @@ EXERCISES = (
                     "the chapter's four words",
                     *(TEXT, 8),
                     "Among equally frequent pairs, choose the one whose left token has the "
-                    "smallest id, and then the one whose right token does.",
+                    "smallest id; if several do, compare their right tokens.",
                 ),
             ),
             "spaces": (
@@ -203,7 +203,7 @@ EXERCISES = (
             "merges": (applied("the merges of the chapter", FOUR_MERGES, "sixteenth", "eleven"),),
             "order": (
                 applied("overlapping merges", NUMBER_MERGES, "siebent", "bent"),
-                applied("a frequent merge that comes later", ("t e", "e n"), "tenen", "ten"),
+                applied("a frequent pair whose merge comes later", ("t e", "e n"), "tenen", "ten"),
             ),
             "nothing fits": (applied("no merge that fits", FOUR_MERGES, "ab", "a", ""),),
         },
@@ -411,7 +411,7 @@ MISTAKES = (
         ("tokens = merge_pair(", "return merge_pair("),
     ),
     applying(
-        "empty_pair_list: `min` gets an empty list when no merge can be applied anymore",
+        "empty_pair_list: `min` gets an empty list when no more merges can be applied",
         ("        if not fitting:\n            return tokens\n", ""),
     ),
     applying(

@@ -152,7 +152,7 @@ EXERCISES = (
         },
         hints=(
             "Turn the logits into log-probabilities over the last axis. One term of the loss uses "
-            "the one for the correct token, and the other averages them over the vocabulary.",
+            "the log-probability of the correct token, and the other averages all of them.",
             "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects the "
             "log-probabilities of the correct tokens. Without `pad_id`, the mass is spread over "
             "all V tokens. With it, the mass is spread over the V - 1 tokens that are not padding, "
@@ -204,7 +204,8 @@ EXERCISES = (
             ),
         },
         hints=(
-            "There are two curves: a line through 0, and 1/√step. Return the smaller value.",
+            "There are two curves: a line through the origin, and 1/√step. Return the smaller "
+            "value.",
             "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
         unnamed=("step**-0.5", "step**-0.6"),
@@ -385,8 +386,8 @@ LOSSES = (
         seen="OpenNMT/OpenNMT-py #1463",
     ),
     loss_mistake(
-        "divergence_in_place_of_the_loss: the KL divergence is returned, which lacks the entropy "
-        "of the smoothed targets",
+        "divergence_in_place_of_the_loss: the result is the KL divergence, which lacks the "
+        "entropy of the smoothed targets",
         (BEGIN, f"{OWN_Q}    {BEGIN}"),
         seen="OpenNMT/OpenNMT-py #1463",
     ),

@@ -122,7 +122,7 @@ def silenced(model: Any) -> dict[str, Tensor]:
 
 
 def matrices(label: str, config: TransformerConfig) -> Trial:
-    """Compare the shapes of all parameters, and which of them are shared."""
+    """Check the shapes of all parameters, and which of them are shared."""
     return replace(parameters_trial({"config": config}, TIED), label=label)
 
 
@@ -134,7 +134,7 @@ EXERCISES = (
         core={
             "formula": (
                 called("sizes that all differ", APART),
-                called("one vocabulary and a source as long as the target", ONE, SHORT),
+                called("one shared vocabulary and a source as long as the target", ONE, SHORT),
                 shows("encode and decode separately", halves, kind="equality"),
             ),
             "masks": (
