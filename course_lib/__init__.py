@@ -1,4 +1,4 @@
-"""The Transformer of *Attention Is All You Need*, built chapter by chapter in ``notebooks/``.
+"""The Transformer from *Attention Is All You Need*, built chapter by chapter in ``notebooks/``.
 
 Shape letters, in every comment and docstring:
 

@@ -23,7 +23,7 @@ from .gpt import GPT, sample
 
 
 def token_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
-    """Compute the log-probability of every token of a text, given the tokens before it.
+    """Compute the log-probability of every token in a text, given the tokens before it.
 
     Shapes: logits (B, L, V), ids (B, L) → (B, L - 1), because no token precedes the first one.
     """

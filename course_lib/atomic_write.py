@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder as ``path``, and delete the file afterward."""
+    """Yield a temporary path next to ``path``, and delete the temporary file afterward."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:

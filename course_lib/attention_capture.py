@@ -1,4 +1,4 @@
-"""Record the weights of every attention layer while a model runs."""
+"""Record the attention weights of every layer while a model runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,19 +23,19 @@ def capture_attention(
         For each name, the weights ``(N, B, H, T, S)`` of its N layers.
 
     Raises:
-        ValueError: If a list is empty, or holds anything other than attention layers called once.
+        ValueError: If a list is empty, or an item is not an attention layer that is called once.
     """
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 
     def ask(layer: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        """Add the argument that makes a layer return its weights."""
+        """Add the argument that makes a layer return its attention weights."""
         return args, kwargs | {"need_weights": True}
 
     with ExitStack() as hooks:
         for name, layers in attentions.items():
 
             def record(layer: nn.Module, args: tuple, output: tuple, name: str = name) -> None:
-                """Record the weights that a layer returned."""
+                """Record the attention weights that a layer returned."""
                 recorded[name].append(output[1])
 
             for layer in layers:

@@ -14,7 +14,7 @@ from .data import pad_rows
 
 
 def padding_fraction(lengths: Sequence[tuple[int, int]], batches: Sequence[Sequence[int]]) -> float:
-    """Compute the fraction of positions in these batches that are padding.
+    """Compute the fraction of these batches' positions that are padding.
 
     ``lengths`` contains every pair's token counts (S, T); each batch lists its pairs' indices.
     Raises ValueError if there are no batches or a batch is empty.
@@ -38,7 +38,7 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
     ``lengths`` contains every pair's token counts (S, T). A batch has B · (S + T) positions, where
     S and T are the lengths of its longest source and target. Returns lists of indices into
-    ``lengths``, sorted by the longer side, then by the shorter one.
+    ``lengths``, sorted by each pair's longer side, then by the shorter one.
     Raises ValueError if a pair exceeds ``tokens``.
     Differs: the paper counts source and target tokens separately; here one limit covers both.
 

@@ -88,7 +88,7 @@ class Beams:
     def step(self, length: int, eos_id: int) -> tuple[Tensor, Tensor]:
         """Extend the hypotheses by one token, and return the K best continuations.
 
-        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for those that have not ended.
+        Returns ids (B, K, limit) and log-probabilities (B, K), -inf for unfinished hypotheses.
         """
         K = self.tgt.size(1)
         newest = self.tgt[..., length - 1].reshape(-1, 1)  # (B·K, 1)

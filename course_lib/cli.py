@@ -1,7 +1,7 @@
 """The command ``course``, which opens the chapters and trains, uses and evaluates models.
 
 Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
-A command's modules are imported only when it is called, because importing torch is slow.
+A command imports its modules only when it is called, because importing torch is slow.
 """
 
 import argparse
@@ -29,7 +29,7 @@ LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports t
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with the given arguments, or by default those in ``sys.argv``.
+    """Run the command with the given arguments, or by default with those in ``sys.argv``.
 
     Returns 0 on success, 1 if a check fails, 2 after an error message, or 130 after Ctrl-C.
     """
@@ -135,8 +135,8 @@ def task_of(arguments: Sequence[str]) -> str:
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     """Build the parser for all commands, with the options of one task.
 
-    Unless ``command`` is one of the learner's commands, we skip their options, because
-    adding them would import torch.
+    We skip the options of the learner's commands unless ``command`` is one of them, because
+    adding these options would import torch.
     """
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")

@@ -78,7 +78,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 def has_colors(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that shows colors and the user wants them."""
+    """Return whether the user wants colors and the stream is a terminal that shows them."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
     return wanted and known and stream.isatty()
@@ -95,7 +95,7 @@ def paint_signs(text: str) -> str:
 
 
 def tell(sentence: str) -> None:
-    """Print a message to stderr if it is a terminal; print nothing in a log."""
+    """Print a message to stderr, but only if stderr is a terminal and not a log."""
     if sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 
@@ -125,7 +125,7 @@ def environment_path() -> str:
 
 
 def _start_of(program: str) -> list[str]:
-    """Return the words that start a program."""
+    """Return the words of the command that starts a program."""
     own, found = shutil.which(program, path=sysconfig.get_path("scripts")), shutil.which(program)
     if found and (own is None or os.path.samefile(own, found)):
         return [program]

@@ -100,7 +100,7 @@ TASK_OPTIONS = {
         examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
     ),
     "multi30k": TaskOptions(
-        what="a sentence translator, {}, trained on the captions of Multi30k",
+        what="a sentence translator, {}, trained on the Multi30k captions",
         sizes={
             "laptop": "about an hour on two cores",
             "smoke": "half a minute, with number words in place of the captions",
@@ -238,7 +238,7 @@ def _add_arguments(command: argparse.ArgumentParser, options: Options) -> None:
 
 
 def announce(options: argparse.Namespace) -> None:
-    """Say what the command is about to do; for training, only the main process prints."""
+    """Say what the command is about to do; during training, only the main process prints."""
     if options.command in ("translate", "sample", "chat", "evaluate"):
         tell("Loading the model …")
     elif options.command == "train" and os.environ.get("RANK", "0") == "0":  # set by torchrun

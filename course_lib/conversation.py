@@ -101,7 +101,7 @@ def write(
 
 
 def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
-    """Yield the text of tokens as its characters become complete, without special tokens."""
+    """Yield the tokens' text as its characters become complete, without special tokens."""
     stream = DecodeStream(skip_special_tokens=True)
     for token in tokens:
         if text := stream.step(tokenizer, token):

@@ -28,7 +28,7 @@ class EncoderOnlyConfig:
     """Hyperparameters of an encoder-only model; the defaults are those of BERT base.
 
     ``init_std`` is the initial standard deviation of the matrices. Raises ValueError, naming
-    the hyperparameter and its value, if one is out of range.
+    the hyperparameter and its value, if a value is out of range.
     """
 
     vocab_size: int

@@ -78,7 +78,7 @@ class CausalSelfAttention(nn.Module):
     Paper: §3.2.2; the mask: §3.2.3.
     Submodules: the linear layers w_qkv (d_model → 3 · d_model) and w_o.
     Raises ValueError if num_heads does not divide d_model.
-    Differs: W^Q, W^K and W^V form one matrix, in that order; dropout is applied to the weights.
+    Differs: W^Q, W^K and W^V form one matrix, in that order; attention weights get dropout.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def initialize_gpt(model: nn.Module, std: float, num_layers: int) -> None:
 
 
 def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
-    """Compute the mean loss for logits (B, T, V) in nats per token; return None without targets.
+    """Compute the mean loss in nats per token for logits (B, T, V); return None without targets.
 
     Raises ValueError if the targets do not have shape (B, T) or are not in the vocabulary.
     """

@@ -44,7 +44,7 @@ def check_attention_inputs(
 def check_mask(mask: Tensor, target: tuple[int, ...]) -> None:
     """Check that a mask is boolean and broadcasts to the shape ``target``, (..., T, S).
 
-    Raises ValueError if it does not.
+    Raises ValueError otherwise.
     """
     dtype = getattr(mask, "dtype", type(mask).__name__)
     if dtype != torch.bool:
@@ -235,7 +235,7 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int 
 def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> None:
     """Check that ids are from 0 to vocab_size - 1, but only on the CPU and not in compiled code.
 
-    Raises ValueError with the lowest and the highest id if they are not.
+    Raises ValueError, with the lowest and the highest id, if an id is out of range.
     """
     if ids.device.type != "cpu" or torch.compiler.is_compiling():
         return
@@ -249,7 +249,7 @@ def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> No
 
 
 def check_targets(logits: Tensor, targets: Tensor) -> None:
-    """Check that targets (...) fit logits (..., V) and are ids in their vocabulary.
+    """Check that targets (...) fit logits (..., V) and are ids in the vocabulary.
 
     Raises ValueError if the shapes do not match, or the targets are not integers from 0 to V - 1.
     The values are checked under the same conditions as in ``check_ids``.
@@ -278,8 +278,8 @@ def check_untied(model: nn.Module, layers: Collection[tuple[str, nn.Linear]]) ->
     for name, linear in layers:
         if uses[id(linear.weight)] > 1:
             raise ValueError(
-                f"{name} shares its weight with another part of the model, which an update would "
-                f"change, too; leave {name} out, or give it its own weight"
+                f"{name} shares its weight with another part of the model, so an update would "
+                f"change both; leave {name} out, or give it its own weight"
             )
 
 

@@ -12,7 +12,7 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """Mask the keys that are padding.
 
     Paper: not mentioned, but every batch of sentences with different lengths needs it.
-    Turns ids (B, S) into a boolean mask (B, 1, 1, S), True = may look, which is the same for every
+    Turns ids (B, S) into a boolean mask (B, 1, 1, S), True = may look, the same for every
     head and every query. Raises ValueError if the ids do not have the shape (B, S).
 
     >>> padding_mask(torch.tensor([[7, 8, 0]]), pad_id=0)

@@ -171,7 +171,7 @@ class ExtendedAttention(GroupedQueryAttention):
         self.k_norm = RMSNorm(d_k, c.norm_eps) if c.qk_norm else nn.Identity()
 
     def project(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Project x (B, T, d_model) like the base class, but normalize before rotating."""
+        """Project x (B, T, d_model) as the base class does, but normalize before rotating."""
         q, k, v = super().project(x, None)
         q, k = self.q_norm(q), self.k_norm(k)
         if angles is not None:
@@ -182,7 +182,7 @@ class ExtendedAttention(GroupedQueryAttention):
 def scaled_angles(config: "ModernConfig") -> Tensor:
     """Compute the RoPE angles (max_len, d_k / 2), and divide each pair's angles by its factor.
 
-    Raises ValueError if factors are given, but there is not one positive factor for each pair.
+    Raises ValueError if factors are given but are not one positive number for each pair.
     """
     c = config
     angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads, c.d_k), c.rope_base)
@@ -222,7 +222,7 @@ class ModernConfig:
 
 
 class ModernLayer(nn.Module):
-    """Attend, then transform each position separately, adding both to the residual stream.
+    """Attend, then transform each position separately, adding both results to the residual stream.
 
     Submodules: norm1 before self_attn, and norm2 before feed_forward.
     """

@@ -87,7 +87,7 @@ class MultiHeadAttention(nn.Module):
 
         Shapes: query (B, T, d_model), key and value (B, S, d_model); the mask broadcasts to
         (B, H, T, S), True = may look. Returns the output (B, T, d_model) and, if
-        ``need_weights``, the weights (B, H, T, S), otherwise None.
+        ``need_weights`` is True, the weights (B, H, T, S), or else None.
         """
         check_widths(self.w_q.in_features, query, key, value)
         q = split_heads(self.w_q(query), self.num_heads)  # (B, H, T, d_k)

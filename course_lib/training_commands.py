@@ -82,7 +82,7 @@ def _describe(
     print(f"It will be saved in {out}", flush=True)
 
     def report(line: dict[str, float]) -> None:
-        """Print the losses of a measurement."""
+        """Print the losses from a measurement."""
         losses = f"train loss {line['train_loss']:.3f}, val loss {line['val_loss']:.3f}"
         print(f"step {line['step']} of {total}: {losses}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Train the six models from chapter 18, one cut after another, and four more as controls."""
+"""Train the six models from chapter 18, cut down step by step, and four more as controls."""
 
 import math
 from collections.abc import Callable
@@ -99,7 +99,7 @@ RUNS: list[Entry] = [
 
 
 def scores(model: nn.Module, ids: Tensor) -> Tensor:
-    """Return the logits after the tokens ``(B, T)`` of windows, for all positions if possible.
+    """Return next-token logits for windows of tokens ``(B, T)``, at all positions if possible.
 
     A model with an encoder reads the first half as its source, so it predicts only the second half.
     """

@@ -1,6 +1,6 @@
 """Train the assistants from chapter 23 with three seeds, and record how well they answer.
 
-The functions come from the chapter: we execute the notebook's cells whose ids are in ``CELLS``.
+The functions come from the chapter: we execute the notebook cells whose ids are in ``CELLS``.
 """
 
 import json
@@ -43,7 +43,7 @@ def chapter() -> dict[str, Any]:
 
 @cache
 def start(seed: int, kind: str = "supervised") -> GPT:
-    """Return a seed's base model, or the one that was fine-tuned on answers."""
+    """Return the base model for a seed, or the model that was fine-tuned on answers."""
     if kind == "base":
         return chapter()["pretrain"](seed)
     chats = chapter()["demonstrations"](seed)
@@ -185,7 +185,7 @@ def accuracies(drawn: list[list[str]], pairs: list[tuple[int, int]]) -> list[flo
 
 
 def at_half_temperature(model: GPT) -> GPT:
-    """Return a copy whose logits are twice as large, which halves the temperature."""
+    """Return a copy of a model with doubled logits, which halves the temperature."""
     model = deepcopy(model)
     with torch.no_grad():
         for parameter in model.norm.parameters():

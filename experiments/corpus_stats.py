@@ -38,7 +38,7 @@ def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
 
 
 def seen_words(train: Pairs) -> dict[str, int]:
-    """Count how often the German words in the last caption that we wrote occur in train."""
+    """Count how often the German words in the last of our own captions occur in train."""
     counts = Counter(word for german, _ in train for word in WORD.findall(german))
     return {word: counts[word] for word in WORD.findall(CAPTIONS[-1][0])}
 

@@ -1,4 +1,4 @@
-"""The toy task for two experiments, in which a small Transformer learns to reverse digits."""
+"""The toy task for two experiments: a small Transformer learns to reverse digits."""
 
 import math
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def write(model: nn.Module, src: Tensor) -> Tensor:
 def train(
     model: nn.Module, config: ReversalConfig, rate: Callable[[int], float]
 ) -> dict[str, float]:
-    """Train a model to reverse digits, and evaluate it on digits that it has not seen.
+    """Train a model to reverse digits, and evaluate it on sequences that it has not seen.
 
     ``rate`` returns the learning rate of each step, counted from 1. Raises ValueError if the final
     loss is not finite.

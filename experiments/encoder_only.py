@@ -193,7 +193,7 @@ def fill_windows(name: str, seed: int) -> Entry:
     margin = max(after, 4)  # at the end of the text
 
     def windows(split: str, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Return windows with a gap, and the tokens in the gaps, whose positions are ``starts``."""
+        """Return windows with a gap at each of ``starts``, and the tokens in the gaps."""
         ids = words().stream[split][starts[:, None] + torch.arange(-place, after + 1)]
         targets = ids[:, place].clone()
         ids[:, place] = words().mask_id

@@ -15,10 +15,10 @@ RUNS: list[Entry] = [{"seed": 0}]
 
 
 class SampledLanguageModel(LanguageModel):
-    """A language-model task that also records texts after some steps."""
+    """A language-model task that also records samples of text after some steps."""
 
     def measure(self, pipeline: TextGenerator, step: int) -> dict:
-        """Measure the loss on windows of val, and record a text after each step in ``LOOKS``."""
+        """Measure the loss on windows of val, and record a sample after each step in ``LOOKS``."""
         line: dict = super().measure(pipeline, step)
         if step in LOOKS:
             line["text"] = pipeline.generate(PROMPT, LENGTH)[0]
@@ -26,7 +26,7 @@ class SampledLanguageModel(LanguageModel):
 
 
 def train_one(run: Entry) -> Entry:
-    """Train with one seed; return the texts, and the loss on val at the same steps."""
+    """Train with one seed; return the samples, and the loss on val at the same steps."""
     task = SampledLanguageModel(replace(USUAL, seed=run["seed"]), None)
     state, description = fit_language_model(task, lambda V: GPT(USUAL.of_model(V)))
     looks = [line for line in state.history if "text" in line]

@@ -30,7 +30,7 @@ RUNS: list[Entry] = [{"name": name, "seed": seed} for name in LARGER for seed in
 
 
 def new_model(vocab_size: int, larger: str) -> GPT:
-    """Build a GPT, and multiply the matrices that this initialization makes larger."""
+    """Build a GPT, and scale up the matrices that this initialization makes larger."""
     model = GPT(USUAL.of_model(vocab_size))
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and name.startswith(LARGER[larger]):

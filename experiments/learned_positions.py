@@ -26,7 +26,7 @@ WEIGHT_DECAY = 0.3  # keeps the vectors about as long as sinusoidal ones
 
 
 class NearnessModel(nn.Module):
-    """A model with one attention layer and learned positions that predicts the nearby tokens."""
+    """A model that predicts nearby tokens, with one attention layer and learned positions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Compare SmolLM2-135M-Instruct in the course's classes and in the ``transformers`` library.
 
-For each of ten prompts, the record has the library's tokens, whether ours agree, and how much the
+For each of ten prompts, the record shows the library's tokens, whether ours agree, and how much the
 logits differ. For the first prompt, it also has the library's residual stream after every layer.
 """
 

@@ -52,7 +52,7 @@ def build(vocab_size: int, rule: str = "plain") -> ModernDecoder:
 
 @torch.no_grad()
 def by_stretch(model: ModernDecoder, windows: Tensor) -> list[float]:
-    """Return the mean loss in each stretch of windows (windows, T + 1), in nats per character."""
+    """Return the mean loss on each stretch of windows (windows, T + 1), in nats per character."""
     model.eval()
     total = torch.zeros(windows.size(1) - 1)
     for part in windows.split(WINDOWS_AT_ONCE):

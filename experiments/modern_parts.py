@@ -25,7 +25,7 @@ class RotaryAttention(GroupedQueryAttention):
         self.register_buffer("angles", angles, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend, and rotate queries and keys by their positions from 0."""
+        """Attend, and rotate queries and keys by their positions, counted from 0."""
         return super().forward(x, self.angles[: x.size(1)])
 
 
@@ -72,7 +72,7 @@ class SinusoidAttention(GroupedQueryAttention):
 
 
 def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
-    """Add the scaled table of the paper inside every attention layer, not to the embeddings."""
+    """Add the paper's table, scaled, inside every attention layer, not to the embeddings."""
     model.positions = nn.Identity()
     for layer in model.layers:
         layer.self_attn = SinusoidAttention(scale)

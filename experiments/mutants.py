@@ -45,7 +45,7 @@ NOT_THE_PAPERS = dict(norm_first=True, activation="gelu", tie_embeddings="none",
 
 @contextmanager
 def planted(mistake: Mistake | None) -> Iterator[None]:
-    """Put a mistake, if any, wherever the course's modules use the correct definition."""
+    """Substitute a mistake, if any, wherever the course's modules use the correct definition."""
     with ExitStack() as stack:
         for module, names in replacements(mistake).items():
             stack.enter_context(mock.patch.multiple(module, **names))
@@ -53,7 +53,7 @@ def planted(mistake: Mistake | None) -> Iterator[None]:
 
 
 def replacements(mistake: Mistake | None) -> dict[str, dict[str, Any]]:
-    """Return the replacements in each module that plant a mistake."""
+    """Return, for each module, the replacements that plant a mistake."""
     if mistake is None:
         return {}
     name, wrong = mistake.exercise, mistake.implementation
@@ -104,7 +104,7 @@ def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
 def effect(mistake: Mistake, **changes: Any) -> str:
     """Return what a mistake affects in the model with these changes to the paper's choices.
 
-    It is ``"nothing"``, ``"numbers"``, ``"rate"`` (only the learning rate), or an error's name.
+    Returns ``"nothing"``, ``"numbers"``, ``"rate"`` (only the learning rate), or an error's name.
     """
     if mistake.exercise == "warmup_inverse_sqrt":
         return "rate"
@@ -139,14 +139,14 @@ def mutants() -> list[Mistake]:
 
 
 def identity(mistake: Mistake | None) -> Entry:
-    """Return the names that identify a mistake or the correct model, and its edits' checksum."""
+    """Return names that identify a mistake or the correct model, and a checksum of its edits."""
     name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
     checksum = crc32(repr(mistake and mistake.edits).encode())
     return {"exercise": name[0], "mistake": name[1], "edits": checksum}
 
 
 def train_one(run: Entry) -> Entry:
-    """Record a mistake's effect on the paper's model, or else on another, and how it trains.
+    """Record a mistake's effect on the paper's model, or else on another, and how the model trains.
 
     We do not train with a mistake that changes nothing in the paper's model or raises an error.
     """

@@ -1,7 +1,7 @@
 """Train chapter 19's GPT at four widths, with three seeds, and record how the loss falls.
 
 After its warm-up, the learning rate is constant, so each intermediate measurement is the result of
-a shorter run. The runs of one seed are repeated at a higher rate, because the best rate depends on
+a shorter run. One seed's runs are repeated at a higher rate, because the best rate depends on
 the width.
 """
 

@@ -1,4 +1,4 @@
-"""Compare the speed of chapter 10's byte-pair encoding with the library's on Multi30k.
+"""Compare the speed of chapter 10's byte-pair encoding with that of ``tokenizers``, on Multi30k.
 
 The script reads train from the folder that COURSE_DATA names, and records ratios of processor
 times: the library's median of three rounds, and one round of the slow plain version.

@@ -51,7 +51,7 @@ def main(
 
 
 def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
-    """Return the entry of each run, or ``None`` if the record lacks it.
+    """Return the entry for each run, or ``None`` if the record lacks it.
 
     Raises ValueError if the file is not a record of this experiment.
     """

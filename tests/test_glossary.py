@@ -36,7 +36,8 @@ def test_a_term_has_the_first_sentence_and_chapter_that_contain_it():
 
 
 @pytest.mark.parametrize(
-    ("term", "before"), [("all-to-all", "a different part"), ("roofline", "ends in a flat line")]
+    ("term", "before"),
+    [("special tokens", "tokens that are not text"), ("clipping", "occurs in the reference")],
 )
 def test_an_explanation_that_points_back_is_quoted_with_the_sentence_before_it(term, before):
     assert before in glossary.terms(CHAPTERS)[term][1]

@@ -325,7 +325,7 @@ LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
         (TARGETS[:1], [(B, T), (1, T)]),  # a single row would broadcast silently
         (TARGETS.flatten(), [(B, T), (B * T,)]),
         (TARGETS.float(), ["integers", "float32"]),
-        (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "with pad_id, not with"]),
+        (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "use pad_id, not -100"]),
         (TARGETS + torch.tensor([[TGT_VOCAB], [-5]]), ["-1 to", f"0 to {TGT_VOCAB - 1}"]),
     ],
 )

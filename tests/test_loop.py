@@ -217,7 +217,7 @@ def test_a_run_rejects_other_data(task, whole, tmp_path, monkeypatch):
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text().replace("went", "gone"))  # with the same characters
-    with pytest.raises(ValueError, match="trained on different data"):
+    with pytest.raises(ValueError, match="training on different data"):
         start(task.task_class, task.config, read_checkpoint(whole[1]), data=folder)
 
 

@@ -97,7 +97,7 @@ def test_without_a_folder_the_courses_own_is_read_or_the_error_says_what_to_do(
     monkeypatch.setattr(user_folders, "PACKAGE", tmp_path / "course_lib")
     assert multi30k_folder() == folder
     folder.rename(tmp_path / "moved")
-    with pytest.raises(ValueError, match="--data or COURSE_DATA, or download it once"):
+    with pytest.raises(ValueError, match="--data or COURSE_DATA, or download the corpus once"):
         load_multi30k("train")
 
 

@@ -1,6 +1,6 @@
 """Build the site from docs/ and the outputs that are saved in the chapters (make site).
 
-It does not execute or download anything. Sphinx builds site/ from .build/site, which has the
+Nothing is executed or downloaded. Sphinx builds site/ from .build/site, which has the
 layout of the repository, and also contains docs/_site, the glossary and a page for each module.
 """
 
@@ -90,7 +90,7 @@ def for_site(text: str) -> str:
 
 
 def with_links(source: str) -> str:
-    """Return a cell with its linked drawings inlined into the page, so that their links work.
+    """Return a cell with its linked drawings inlined into the page, so that links in them work.
 
     Each drawing contains a title and a description, which replace the alt text.
     """

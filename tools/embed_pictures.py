@@ -32,7 +32,7 @@ DEFINITION = re.compile(r"\[([\w.]+\.svg)\]: data:image/png;base64,([\w+/=]*)")
 
 
 def as_files(text: str) -> str:
-    """Return a text in which the names of the pictures refer to the files in ``../figures``."""
+    """Return the text with picture names that refer to the files in ``../figures``."""
     return DEFINITION.sub(r"[\1]: ../figures/\1", text)
 
 
@@ -48,7 +48,7 @@ def checksum_inside(data: str) -> str:
 
 
 def embedded(text: str, picture: Callable[[str], str]) -> str:
-    """Return the text of a cell, with every picture up to date with its drawing.
+    """Return the text of a cell, in which every picture matches its drawing.
 
     ``picture`` takes the name of a drawing, and returns the drawing as a PNG in base64.
     """

@@ -19,7 +19,7 @@ POINTS_BACK = re.compile(r"(This|These|They|It|Its|So|Such|But|For this|The whol
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
-    """Return every term in alphabetical order, with the first chapter and sentence that use it."""
+    """Return all terms alphabetically, each with the first chapter and sentence that use it."""
     explained: dict[str, tuple[str, str, str]] = {}
     for chapter in chapters:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]

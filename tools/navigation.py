@@ -1,4 +1,4 @@
-"""Link every chapter to its neighbors and to the contents, below its box and at its end."""
+"""Below every chapter's box and at its end, link to its neighbors and to the contents."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def link(path: Path) -> str:
 
 
 def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the links in all chapters, or only check them; return the names of the stale ones."""
+    """Correct the links in all chapters, or only check them; return the stale chapters' names."""
     paths = chapters(root)
 
     def linked(path: Path, text: str) -> str:

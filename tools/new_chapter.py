@@ -61,7 +61,7 @@ def write(name: str, root: Path = ROOT) -> list[str]:
         return re.sub("|".join(values), lambda name: values[name[0]], text)
 
     def from_template(source: str) -> str:
-        """Return a file of the template with its placeholders filled in."""
+        """Return a file from the template, with its placeholders filled in."""
         return filled((TEMPLATE / source).read_text(encoding="utf-8"))
 
     files = {}

@@ -66,7 +66,7 @@ def export(root: Path = ROOT) -> list[Path]:
 def rewrite(paths: list[Path], revised: Callable[[Path, str], str], check: bool) -> list[str]:
     """Replace the text of each file with what ``revised`` returns for its path and text.
 
-    Returns the names of the files that change. A check writes nothing.
+    Returns the names of the files that change. If this is only a check, nothing is written.
     """
     changed = []
     for path in paths:

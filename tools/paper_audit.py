@@ -19,7 +19,7 @@ LENGTH = 25  # tokens in every sentence; only *counted* depends on this
 
 
 def training_cost(name: str) -> dict[str, float]:
-    """Estimate the operations of the ``"base"`` or ``"big"`` training run in four ways."""
+    """Estimate the operations in the ``"base"`` or ``"big"`` training run in four ways."""
     config, steps, hours, _ = TRAININGS[name]
     with torch.device("meta"):
         total = sum(parameter.numel() for parameter in Transformer(config).parameters())

@@ -42,7 +42,7 @@ def write_decks(site: Path) -> None:
 
 
 def deck(chapter: HtmlElement, name: str) -> str:
-    """Return a chapter's slide deck, which has the same file name; this changes ``chapter``."""
+    """Return a chapter's deck, which has the chapter's file name; this changes ``chapter``."""
     for part in chapter.xpath(LEFT_OUT):
         part.drop_tree()
     chapter.rewrite_links(

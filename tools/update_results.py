@@ -1,4 +1,4 @@
-"""Rewrite the numbers in README.md and docs/ from their records.
+"""Rewrite the numbers in README.md and docs/ from the records.
 
 A region of a page begins with ``<!-- results: NAME -->`` and ends with ``<!-- end -->``.
 """
@@ -126,7 +126,7 @@ def bench(part: str) -> Entry:
 
 
 def rows_by(part: str, key: str) -> dict[tuple, Entry]:
-    """Return the rows in a part of the benchmark record, by their name and one more key."""
+    """Return the rows in a part of the benchmark record, by name and one more key."""
     return {(row["name"], row[key]): row for row in bench(part)["rows"] if key in row}
 
 
@@ -170,7 +170,7 @@ def speed_and_memory(row: Entry) -> str:
 
 
 def training_notes() -> str:
-    """Report how much autograd saves, and the training speed on sentences of mixed length."""
+    """Report how much autograd stores, and the training speed on sentences of mixed length."""
     kept = {at: row.get("kept_mib") for at, row in rows_by("training", "table").items()}
     saved = [
         " and ".join(f"{1 - kept[name, at] / kept['torch.nn.Transformer', at]:.0%}" for at in SIZES)
@@ -309,7 +309,7 @@ def lessons() -> str:
 
 
 def common_mistakes(module: str) -> str:
-    """List the five mistakes in a module that cite the most public issues, if it has exercises."""
+    """If a module has exercises, list its five mistakes that cite the most public issues."""
     mistakes = [mistake for mistake in every_mistake() if mistake.module == module]
     mistakes.sort(key=citations, reverse=True)
     lines = [

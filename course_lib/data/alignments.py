@@ -50,7 +50,7 @@ def part_spans(number: int, language: str) -> list[tuple[int, int, list[int]]]:
 
 
 def _multiply(spans: list[tuple[int, int, list[int]]], scale: int) -> list[int]:
-    """Multiply the smaller parts directly before a scale word, and return the word's own parts."""
+    """Multiply smaller parts that come just before a scale word, and return the word's parts."""
     multiplied = []
     for _, _, parts in reversed(spans):
         if max(parts) >= scale:
@@ -62,7 +62,7 @@ def _multiply(spans: list[tuple[int, int, list[int]]], scale: int) -> list[int]:
 
 @cache
 def _values(language: str) -> dict[str, int]:
-    """Map the number words to their values, except multipliers such as “thousand”."""
+    """Map the number words, except multipliers such as “thousand”, to their values."""
     numbers = range(10) if language == "zh" else [*range(20), *range(20, 100, 10)]
     values = {spell(number, language): number for number in numbers} | INSIDE_ONLY.get(language, {})
     return {word: value for word, value in values.items() if word not in SCALES[language]}
@@ -83,7 +83,7 @@ def text_digits(number: int, language: str) -> list[frozenset[int]]:
         language: ``"en"``, or one of ``LANGUAGES``.
 
     Returns:
-        For every character of ``spell(number, language)``, the places of those digits. The set is
+        For every character of ``spell(number, language)``, the set of those digits' places. It is
         empty for spaces, hyphens, *und* and *et*.
 
     Example:
@@ -146,7 +146,7 @@ def reference_links(
         to: The language of the translation, one of ``LANGUAGES``.
 
     Returns:
-        Pairs (target, source) of positions, as in an attention map ``(T, S)``.
+        Pairs of positions, (target, source), as in an attention map ``(T, S)``.
 
     Raises:
         ValueError: If the tokens do not spell the number.

@@ -1,7 +1,7 @@
 """Multi30k: picture captions in German and English, read from a folder or downloaded once.
 
 The corpus was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
-"non-commercial research and/or educational purposes". This repository quotes five of its sentences
+"non-commercial research and/or educational purposes". This repository quotes five of the captions
 (``course_lib/tasks/multi30k_translations.json``) and contains nothing else from it.
 """
 
@@ -57,7 +57,7 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
         download = as_typed("download", "multi30k", *([str(folder)] if folder else []))
         raise ValueError(
             f"{corpus} lacks {', '.join(missing)} from Multi30k; name another folder with --data "
-            f"or COURSE_DATA, or download it once (4 MB) with `{download}`"
+            f"or COURSE_DATA, or download the corpus once (4 MB) with `{download}`"
         )
     return corpus
 
@@ -133,6 +133,7 @@ def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Pa
         except (OSError, EOFError, zlib.error) as error:  # of the network, the disk, or gzip
             raise OSError(
                 f"{addresses[name]} could not be downloaded ({error}); are you online? Fully "
-                f"downloaded files stay in {target}: try again, or copy them from another computer"
+                f"downloaded files stay in {target}: try again, or copy the rest from another "
+                f"computer"
             ) from error
     return target

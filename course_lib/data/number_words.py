@@ -46,7 +46,7 @@ def spell(number: int, language: str) -> str:
 
 @lru_cache(maxsize=2**16)  # a chapter and the task that it trains draw the same numbers
 def _words(number: int, language: str) -> str:
-    """Apply CLDR's rules, which takes most of the time when we draw pairs."""
+    """Apply CLDR's rules; this takes most of the time when we draw pairs."""
     return _engine(language).format_number(number).text
 
 
@@ -172,7 +172,7 @@ def check_number_words(text: str) -> None:
 
     Raises:
         ValueError: If the text is empty, contains a word that no such number has, or does not
-            spell a number in this way. The message says what is wrong.
+            spell a number as CLDR does. The message says what is wrong.
     """
     words = text.replace("-", " ").split()
     example = "for example, write: three hundred forty-five"

@@ -75,7 +75,7 @@ def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Pa
     """List the modules of Python's standard library for training and for validation.
 
     A file is used for validation if the checksum of its name ends in 0, which is true for about one
-    file in ten. It therefore belongs to the same part in every version of Python. Files with
+    file in ten. A file thus belongs to the same part in every version of Python. Files with
     characters that are not in ``PRINTABLE`` are left out.
 
     Args:
@@ -91,7 +91,7 @@ def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Pa
     if len(files) < MIN_FILES:
         raise ValueError(
             f"{folder} contains {len(files)} modules of Python's library, but we need {MIN_FILES}; "
-            "this Python was installed without their source, so install one from python.org"
+            "this Python was installed without their source, so install Python from python.org"
         )
     val = [path for path in files if zlib.crc32(path.name.encode()) % 10 == 0]
     return [path for path in files if path not in val], val
@@ -128,7 +128,7 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
     path = Path(folder or data_folder()) / SHAKESPEARE
     if not path.is_file():
         raise ValueError(
-            f"{path} does not exist; name its folder with --data or COURSE_DATA, or leave out "
+            f"{path} does not exist; name the data folder with --data or COURSE_DATA, or leave out "
             "--text shakespeare to use Python's library"
         )
     try:
@@ -141,7 +141,7 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
 
 
 def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read the text called ``"library"``, or ``"shakespeare"`` from the data folder.
+    """Read the text called ``"library"`` or ``"shakespeare"``, the latter from the data folder.
 
     Raises:
         ValueError: If the name is unknown, or if the text cannot be read.

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 def user_folder(variable: str, name: str) -> Path:
     """Return the folder that an environment variable names, or else one next to the package.
 
-    If the package is installed, that folder is in the user's data folder instead.
+    If the package is installed, the latter is in the user's data folder instead.
     """
     if chosen := os.environ.get(variable):
         return Path(chosen).expanduser()

@@ -30,7 +30,7 @@ INSTEAD = "Until your version passes, the chapter uses the course's {}."
 def attempt(name: str, candidate: object) -> object:
     """Show the report on a candidate, and return the definition that the chapter uses next.
 
-    If the candidate passed, we return it (wrapped in an adapter if it lacks extras). Otherwise, we
+    If the candidate passed, we return it (in an adapter if it lacks extra features). Otherwise, we
     return the course's definition.
     """
     from IPython.display import display  # slow to import, and only notebooks need it

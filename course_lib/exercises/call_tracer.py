@@ -27,7 +27,7 @@ class _Listener(TorchFunctionMode):
 def watched(
     shortcuts: Mapping[Any, str], definition: object, candidate: object
 ) -> Iterator[Callable]:
-    """Watch the calls in a block; yield a function that returns a complaint about them, if any.
+    """Watch the calls in a block; yield a function that returns a complaint if one is forbidden.
 
     An attempt must not call the ``shortcuts`` or the course's own definition.
     """
@@ -58,12 +58,12 @@ def watched(
 
 
 def codes_of(definition: object) -> set[CodeType]:
-    """Return the code objects of a function, or of the methods that a class defines itself."""
+    """Return the code objects of a function, or of a class's own (not inherited) methods."""
     return {function.__code__ for function in functions_of(definition)}
 
 
 def functions_of(definition: object) -> list[FunctionType]:
-    """Return a function, or the methods that a class defines itself, without any wrappers."""
+    """Return a function, or a class's own (not inherited) methods, without any wrappers."""
     definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]
     functions = (inspect.unwrap(member) for member in members if callable(member))

@@ -20,7 +20,7 @@ def find(name: str, kind: type[Kind]) -> Kind:
     """Return the task with a given name.
 
     Raises:
-        ValueError: If there is no such task of this kind; the message lists similar names.
+        ValueError: If no task of this kind has that name; the message lists similar names.
     """
     named = {task.name: task for task in tasks() if isinstance(task, kind)}
     return look_up(name, named, "task", f" in {kind.__module__}")

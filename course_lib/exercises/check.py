@@ -1,4 +1,4 @@
-"""Check an attempt: run its trials, sort the errors by severity, and name the mistake."""
+"""Check an attempt: run the trials, sort the errors by severity, and name the mistake."""
 
 import inspect
 from bisect import bisect
@@ -96,7 +96,7 @@ def layer_order(
 
 
 def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
-    """Find the order of an answer's layers before serving it; usually only one order fits."""
+    """Before an answer is served, find the order of its layers; usually only one order fits."""
     task = exercise(name)
     tried = adapt(answer, task.definition)
     seen = [try_out(task.trials[0], tried)]

@@ -35,7 +35,7 @@ class Stage:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The result of an attempt, which notebooks show as a box.
+    """An attempt's result, which notebooks show as a box.
 
     Args:
         name: The name of the exercise or task.

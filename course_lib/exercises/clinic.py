@@ -86,7 +86,7 @@ def _functions(text: str) -> list[ast.FunctionDef]:
 
 @cache
 def clinic(name: str) -> PatientChart:
-    """Return the chart of a case; a session keeps one chart for each case.
+    """Return the chart for a case; a session keeps one chart for each case.
 
     Raises:
         ValueError: If there is no such case.
@@ -95,12 +95,12 @@ def clinic(name: str) -> PatientChart:
 
 
 def causes() -> list[str]:
-    """Return the sorted causes of all cases, along with a few that no case has."""
+    """Return the causes of all cases, plus a few that no case has, in sorted order."""
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
-    """Report on the parts of a case that the learner has solved: symptom, probes, cause, fix.
+    """Report on a case as far as the learner has solved it: symptom, probes, cause, fix.
 
     Args:
         name: The name of the case.
@@ -149,7 +149,7 @@ def _is_blank(answer: object) -> bool:
 
 
 def _another(chart: PatientChart, cause: object) -> str:
-    """Explain a wrong cause, and name the probe that would reveal it."""
+    """Explain why a cause is wrong, and name the probe that would reveal it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if not isinstance(cause, str) or cause not in others:
         return f"{cause!r} is not one of the causes: {', '.join(causes())}."
@@ -159,7 +159,9 @@ def _another(chart: PatientChart, cause: object) -> str:
         return f"{meaning} would report an alarm. Does it?"
     if chart.asked[probe].passed:
         return f"{meaning} would report an alarm, but it is quiet. Which probe does report one?"
-    return f"{meaning} reports an alarm, as it does here, but other causes fit as well. Try one."
+    return (
+        f"{meaning} reports an alarm, as it does here, but other causes fit as well. Try another."
+    )
 
 
 def side_effect(case: Case, patient: Patient) -> str:

@@ -52,7 +52,7 @@ class Case:
 
 
 def catalogued(exercise: str, name: str) -> Mistake:
-    """Return one of an exercise's known mistakes by its name."""
+    """Look up one of an exercise's known mistakes by name."""
     return next(mistake for mistake in known_mistakes(exercise) if mistake.name == name)
 
 

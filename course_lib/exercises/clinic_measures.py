@@ -1,4 +1,4 @@
-"""The clinic's measurements; each returns a sentence and whether the model has the symptom."""
+"""Measure the clinic's symptoms; return a sentence and whether the model has the symptom."""
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ SRC, TGT = rows_of(LENGTHS[-1], seed=10**6)  # rows that no model has seen in tr
 
 @torch.no_grad()
 def computes_the_same(patient: Patient) -> bool:
-    """Load the healthy model's weights into a model; return whether both give the same results.
+    """Load the healthy model's weights into a model; return whether both models then agree.
 
     Raises:
         RuntimeError: If the model cannot load the weights because its parameters have other names.
@@ -148,7 +148,9 @@ def loss_and_one_answer(patient: Patient) -> Measurement:
     model, losses = patient.trained()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6, rows=1)
     output = patient.write(model, src)[0]
-    sentence = f"the final loss is {losses[-1]:.2f}; for {src[0].tolist()}, it writes {output}"
+    sentence = (
+        f"the final loss is {losses[-1]:.2f}; for {src[0].tolist()}, the model writes {output}"
+    )
     return sentence, losses[-1] < 0.1 and output != tgt[0, 1:-1].tolist()
 
 

@@ -1,4 +1,4 @@
-"""Small models with a planted mistake, and a task that they learn in two seconds."""
+"""Small models with planted mistakes, and a task that they learn in two seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -30,7 +30,7 @@ TRAINED: dict[tuple, tuple[dict[str, Tensor], list[float]]] = {}
 
 
 def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Return the mean loss, in nats, for predicting each next token of the target."""
+    """Return the mean loss, in nats, for predicting the next token at each target position."""
     tgt_in = tgt[:, :-1]  # (B, T)
     tgt_out = tgt[:, 1:]  # (B, T)
     logits = model(src, tgt_in)  # (B, T, V)
@@ -52,7 +52,7 @@ def fixed(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, 
 
 
 def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
-    """Sample sources ``(B, S)`` of one length, with their targets ``(B, S + 2)``."""
+    """Sample sources ``(B, S)`` of equal length, with their targets ``(B, S + 2)``."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(3, VOCABULARY, (rows, length), generator=generator)
     tgt = F.pad(F.pad(src.flip(1), (1, 0), value=BOS), (0, 1), value=EOS)

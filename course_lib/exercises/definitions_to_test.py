@@ -1,4 +1,4 @@
-"""Definitions that learners write tests for, with mistakes and other correct versions."""
+"""Definitions that learners write tests for, along with wrong versions and other correct ones."""
 
 from torch import Tensor
 

@@ -28,7 +28,7 @@ def check_installation() -> str:
     Warns about libraries whose versions differ from the tested ones.
 
     Raises:
-        ValueError: If Python is too old, or a library is missing or has an older major version.
+        ValueError: If Python is too old, or a library is missing or its major version is too old.
     """
     if sys.version_info < PYTHON:
         raise ValueError(f"the course needs Python 3.11 or newer, but this is {sys.version}")

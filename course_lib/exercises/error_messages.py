@@ -1,4 +1,4 @@
-"""Explain an attempt's exceptions, and list the global variables that it reads."""
+"""Explain the exceptions in an attempt, and list the global variables that it reads."""
 
 import dis
 import linecache
@@ -60,7 +60,7 @@ def wrote_above(error: NotImplementedError) -> bool:
 
 
 def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
-    """Find the deepest frame of a traceback that belongs to neither torch nor the course."""
+    """Find a traceback's deepest frame that belongs to neither torch nor the course."""
     frames = [
         (frame, number)
         for frame, number in traceback.walk_tb(error.__traceback__)

@@ -35,7 +35,7 @@ class Exercise:
         shortcuts: Torch functions that would solve the whole exercise, with a message for each.
         extras: The trials for other options, corner cases and devices, by stage.
         methods: For a class, the methods that the learner writes; if empty, all of them.
-        unnamed: An edit to the course's definition that matches no known mistake; it lets the
+        unnamed: An edit to the course's definition, unlike any known mistake; it lets the
             tests see what the check says about an unknown mistake.
     """
 
@@ -121,7 +121,7 @@ def known_mistakes(name: str) -> list[Mistake]:
 
 
 def right_answers(name: str) -> tuple[Any, ...]:
-    """Return the bank's correct answers to an exercise, without the course's own definition."""
+    """Return the bank's correct answers to an exercise, other than the course's definition."""
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 

@@ -1,4 +1,4 @@
-"""Fill gaps in the learner's library with the course's code, built on the learner's parts."""
+"""Fill gaps in the learner's library with the course's code, which uses the learner's parts."""
 
 import dis
 import inspect

@@ -59,7 +59,7 @@ def grade(
         raise ValueError(f"{table} already exists; use --force to replace it, or choose --out DIR")
     for hidden in sorted(folder.glob("[._]*")):
         if package_of(hidden) or any(map(package_of, _folders(hidden))):
-            tell(f"left out, because its name begins with . or _: {hidden}")
+            tell(f"left out because the name begins with . or _: {hidden}")
     tell(WARNING)
     tell(f"{table} contains the results for these learners:")
     rows: list[Row] = []
@@ -106,7 +106,7 @@ def package_of(folder: Path) -> Path | None:
 
 
 def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
-    """Return a learner's rows in chapter order, no matter what their code does."""
+    """Return a learner's rows in chapter order, no matter what the learner's code does."""
     asked = {m: list(names) for m, names in groupby(exercises(), lambda n: exercise(n).module)}
     hint, kind = f"there is no {LIBRARY}, or it is a link", None
     reports = {}

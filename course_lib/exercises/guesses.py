@@ -45,7 +45,7 @@ def guess(
     """Ask a question, and explain the answer after the reader has guessed.
 
     The completed edition contains the explanation, which is collapsed below the question. The
-    learner's edition contains only the question: it shows a box, and after an answer it shows the
+    learner's edition contains only the question: it shows a box and, after an answer, the
     explanation from the course's own notebooks. Guesses are not graded. They are saved in
     ``my_lib`` if the current folder has one, and nothing is sent anywhere.
 
@@ -83,7 +83,7 @@ def keep(question: str, answer: str) -> None:
 
 @cache
 def explanations() -> dict[str, str]:
-    """Return the explanation of every question in the course's completed chapters."""
+    """Return the explanation for every question in the course's completed chapters."""
     paths = sorted((workbook.COURSE / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     sources = [source for path in paths for source in Chapter.read(path).sources]
     calls = [call for call in map(stubs.guess_call, sources) if call and len(call.args) == 2]

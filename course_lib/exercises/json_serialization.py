@@ -29,7 +29,7 @@ def from_json(line: bytes) -> Any:
 
 
 def _packed(value: object) -> Any:
-    """Convert types that JSON lacks; an unknown object is replaced with its type name."""
+    """Convert values whose types JSON lacks; an unknown object is replaced with its type name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):

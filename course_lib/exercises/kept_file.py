@@ -23,7 +23,7 @@ class KeptFile:
     Args:
         name: The name of the file.
         content: What messages call the content, such as ``"your progress"``.
-        is_valid: Returns whether an entry has our format; may also raise an exception.
+        is_valid: Returns whether an entry has the right format; may also raise an exception.
     """
 
     name: str

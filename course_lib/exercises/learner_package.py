@@ -54,7 +54,7 @@ def changed_by_hand(text: str) -> bool:
 
 
 def find_library(folder: Path) -> Path:
-    """Return a folder's ``my_lib``, or the folder if it is one itself, or raise ValueError."""
+    """Return a folder's ``my_lib``, or the folder itself if it is one, or raise ValueError."""
     package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
     if not package.is_dir():
         make = as_typed("learn", "workbook")

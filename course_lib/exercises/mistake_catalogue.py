@@ -62,7 +62,7 @@ def course_definition(module: str, name: str) -> Callable[..., Any]:
 
 @cache
 def course_source(module: str, name: str) -> str:
-    """Return the source of the course's own definition, which takes a while to look up."""
+    """Return the source of the course's own definition; looking it up takes a while."""
     return inspect.getsource(course_definition(module, name))
 
 
@@ -71,7 +71,7 @@ def define(
 ) -> Callable[..., Any]:
     """Run the source of a definition in its module's namespace, and return what it defines.
 
-    Tracebacks show ``file`` as its file name. Names in ``beside`` replace those of the module.
+    Tracebacks show ``file`` as the file name. Names in ``beside`` replace those of the module.
     """
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))

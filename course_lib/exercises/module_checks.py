@@ -28,13 +28,13 @@ def glorot_ratio(matrix: Tensor) -> float:
 
 
 def rounded(x: Tensor) -> str:
-    """List a tensor's distinct numbers to two decimal places, if there are at most three."""
+    """If a tensor has at most three distinct numbers, list them to two decimal places."""
     numbers = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
     return " or ".join(f"{value:g}" for value in numbers) if len(numbers) < 4 else "many numbers"
 
 
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
-    """Describe what dropout does to a constant tensor, and along which axes it drops all or none.
+    """Say what dropout does to a constant tensor, and along which axes it drops all or nothing.
 
     ``axes`` says what each axis of ``x`` represents.
     """
@@ -104,7 +104,7 @@ def added_in_training(
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Return trials for a layer's three dropout rates; *speakers* names its sub-layers."""
+    """Return trials for a layer's three dropout rates; *speakers* names the sub-layers."""
     vectors = [x for x in inputs.values() if x.is_floating_point()]
     outer = module_trial(
         "dropout=1.0 in training",
@@ -112,7 +112,7 @@ def dropout_trials(
         inputs,
         training=True,
         kind="train and eval",
-        says="`dropout` acts on the output of each sub-layer, before the sum.",
+        says="`dropout` acts on each sub-layer's output, before it is added to the input.",
     )
     still = keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5)
     return {
@@ -179,7 +179,7 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
     """Check that dropout drops each number of the embedded tokens independently.
 
-    ``config`` sets dropout to 0.2. Each function in ``calls`` makes a model read one side.
+    ``config`` sets dropout to 0.2. Each function in ``calls`` makes a model read one of its inputs.
     """
 
     @as_trial(

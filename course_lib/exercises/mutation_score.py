@@ -81,7 +81,7 @@ def judge_test(task: TestTask, test: object) -> Report:
     if missed:
         hint = f"Your test passes even though {missed[0]}."
         if not caught:
-            hint += " A test must raise an exception, as `assert` does; we ignore what it returns."
+            hint += " A test must raise an exception, as `assert` does; what it returns is ignored."
         return Report(task.name, False, "too_content", hint, "property", score)
     return Report(
         task.name, True, detail=f"finds every mistake that the task names; {score}; no false alarms"

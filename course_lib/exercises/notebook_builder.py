@@ -32,7 +32,8 @@ HELP = {
 PLACE = "/path/to/the/course"  # in the first code cell, which says how to install the course
 KEEP = (
     "**Your library.** The next cell takes the cells that passed, tests them without the rest of "
-    "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import them from there."
+    "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import your definitions "
+    "from there."
 )
 USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 STAND_INS = """
@@ -79,7 +80,7 @@ class Chapter:
         return [name for source in marked for name in stubs.exported(source)]
 
     def place(self, text: str) -> int:
-        """Return the index of the first cell that contains ``text``, or 0."""
+        """Return the index of the first cell that contains ``text``, or 0 if none does."""
         return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
@@ -90,7 +91,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Edition:
-    """An edition of the workbook, which turns chapters into the learner's versions."""
+    """An edition of the workbook; it turns chapters into the learner's versions."""
 
     tasks: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
@@ -130,7 +131,7 @@ class Edition:
                 yield new_cell(NAVIGATION, source_of(cell) + report)
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
-        """If the cells import a model, yield a cell that lists the learner's parts of it."""
+        """If the cells import a model, yield a cell that lists which parts the learner wrote."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
         imports = stubs.from_package(imports, self.modules, LIBRARY)
         lines = map(ast.unparse, ast.parse(imports).body)

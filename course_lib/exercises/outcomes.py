@@ -24,7 +24,7 @@ RTOL, ATOL = 1e-3, 1e-4  # float32, and far below what any mistake changes
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that a trial showed.
+    """Everything that was observed in a trial.
 
     Args:
         values: Results by name: tensors, numbers, strings, and dicts and lists of them.

@@ -65,7 +65,7 @@ def recognise(
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
     """Map parameters to the course's names: first whole layers, then single parameters.
 
-    Matching whole layers keeps linear layers and norms apart even if vectors have the same size.
+    Matching whole layers keeps linear layers and norms apart, even with vectors of the same size.
     """
     names: dict[str, str] = {}
     for group in (True, False):
@@ -133,7 +133,7 @@ def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[st
 
 
 def _ordered(ours: Mapping[str, torch.Size], courses: list[str]) -> list[str]:
-    """Put gain and shift in the course's order, whichever was registered first."""
+    """Put the gain and the shift in the course's order, whichever was registered first."""
     kinds = [PARAMETERS.get(name.rpartition(".")[2].lower(), "") for name in ours]
     wanted = [name.rpartition(".")[2] for name in courses]
     if sorted(kinds) != sorted(wanted):

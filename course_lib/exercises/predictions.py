@@ -102,7 +102,7 @@ def count(module: nn.Module) -> int:
 def asked(
     chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Make a prediction from a function whose docstring says which number to predict."""
+    """Create a prediction task from a function whose docstring says which number to predict."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
         """Use the function's name, and its docstring up to the first colon or period."""
@@ -301,7 +301,11 @@ def numbers_kept() -> int:
 
 @asked(
     14,
-    (4, "If all four hypotheses ended, the search could not continue, so it needs more."),
+    (
+        4,
+        "If all four hypotheses ended, the search could not continue, so it must keep more than "
+        "four.",
+    ),
     (44, "That is every continuation. The best ones are enough."),
 )
 def continuations_of_a_step() -> int:

@@ -47,7 +47,7 @@ def report_link(chapter: str, repository: str) -> str:
     """Return a link for reporting a mistake in a chapter, to be appended to a line.
 
     Args:
-        chapter: The name of its file, which starts with its number.
+        chapter: The chapter's file name, which starts with the chapter's number.
         repository: The address of the repository; if it is empty, there is no link.
     """
     title = f"Chapter%20{chapter[:2]}%3A%20"

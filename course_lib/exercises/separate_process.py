@@ -51,7 +51,7 @@ def state_of(report: Report) -> str:
 def examine_apart(
     package: Path, asked: Todo, limit: float, texts: Mapping[str, str] | None = None
 ) -> dict[str, Report]:
-    """Examine a learner's modules in another process, and start a new one after a crash.
+    """Examine a learner's modules in another process, and start a new process after a crash.
 
     We run a copy of the package, in which ``texts`` replaces some of the modules. Each module and
     each exercise may take up to ``limit`` seconds, and all together up to ten times as long.
@@ -118,7 +118,7 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
 
 
 def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
-    """Turn a process's answers into reports, and remove their exercises from ``todo``."""
+    """Turn a process's answers into reports, and remove the answered exercises from ``todo``."""
     answers = _read(lines, ending)
     reports: dict[str, Report] = {}
     for module in list(todo):
@@ -200,7 +200,7 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _flatten(place: Path) -> None:
-    """Move all folders to the top, because Python cannot delete one nested 1,000 levels deep."""
+    """Move all folders to the top; Python cannot delete a folder nested 1,000 levels deep."""
     todo = [place]
     while todo:
         folder = todo.pop()

@@ -207,10 +207,10 @@ def _as_the_course_means(
 
 
 def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> dict[str, str]:
-    """Map the options in a call that go beyond the core to the stages that check them.
+    """Map a call's options beyond the core to the stages that check them.
 
     A mask belongs to the core unless it hides every key from a query (a fully masked row).
-    Numbers in float64 are compared to the last digit, so they need the course's ``eps``.
+    Numbers in float64 are compared down to the last digit, so they need the course's ``eps``.
     """
     signature = signature_of(function)
     if signature is None:

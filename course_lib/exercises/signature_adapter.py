@@ -74,7 +74,7 @@ def fit(
     """Translate arguments for the course's definition into arguments for an answer.
 
     Arguments are matched to parameters by name or synonym, and the remaining ones by position. An
-    option with its default value is left out if the answer does not accept it.
+    option with its default value is left out if the answer has no such argument.
 
     Raises:
         MissingOption: If the answer does not accept an option that differs from its default.
@@ -104,7 +104,7 @@ def fit(
 def _fits_already(
     mine: inspect.Signature, names: list[str], args: tuple, kwargs: dict[str, Any]
 ) -> bool:
-    """Return whether an answer accepts a call unchanged, with the same names for its arguments."""
+    """Return whether an answer accepts a call unchanged, with the same argument names."""
     kinds = {parameter.kind for parameter in mine.parameters.values()}
     if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
         return True
@@ -168,7 +168,7 @@ def _readable(config: Any) -> Any:
             return getattr(self, name, default)
 
         def __eq__(self, other: object) -> bool:
-            """Return whether another configuration of any class has the same fields."""
+            """Return whether another configuration, of any class, has the same fields."""
             return is_dataclass(other) and vars(self) == vars(other)
 
         __hash__ = original.__hash__
@@ -177,7 +177,7 @@ def _readable(config: Any) -> Any:
 
 
 def same_value(value: object, default: object) -> bool:
-    """Return whether an argument has its default value, which is never a tensor."""
+    """Return whether an argument has its default value; a default is never a tensor."""
     return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 

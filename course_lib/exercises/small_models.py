@@ -1,4 +1,4 @@
-"""Small models with the methods of a ``Transformer``, which record how they are called."""
+"""Small models that have the methods of a ``Transformer`` and record how they are called."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def small_config(pad_id: int, max_len: int) -> TransformerConfig:
 
 
 class RecordedModel(nn.Module):
-    """A model that records the mode of every call, and stops endless loops."""
+    """A model that records its mode at every call, and stops endless loops."""
 
     encode: Callable[[Tensor], Tensor]
     decode: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -35,7 +35,7 @@ class RecordedModel(nn.Module):
         self.with_gradients: list[bool] = []
 
     def record(self, part: str) -> None:
-        """Record one call to a part."""
+        """Record one call to a part of the model."""
         self.modes[part].append(self.training)
         self.with_gradients.append(torch.is_grad_enabled())
         if len(self.with_gradients) > PATIENCE:
@@ -73,7 +73,7 @@ class SmallModel(RecordedModel):
 
 
 class SmallScript(RecordedModel):
-    """A model that generates the scripted line for the first token of the source.
+    """A model that generates the line scripted for the first token of the source.
 
     A target that does not begin with *bos_id* gets a different line. Padding has the highest logit.
     """
@@ -90,7 +90,7 @@ class SmallScript(RecordedModel):
         return src.unsqueeze(-1).expand(-1, -1, self.config.d_model).float()  # (B, S, d_model)
 
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
-        """Return logits ``(B, T, V)`` that are highest for each row's line, except for padding."""
+        """Return logits ``(B, T, V)``; apart from padding, each row's line has the highest ones."""
         self.record("decoder")
         check_ids(tgt, self.config.tgt_vocab_size, self.config.max_len, "target")
         check_same_batch(tgt, memory, src)

@@ -71,7 +71,7 @@ def without_checks(source: str, names: Collection[str]) -> str:
 
 
 def guess_call(source: str) -> ast.Call | None:
-    """Return the call in a cell that asks for a guess, or ``None`` for any other cell."""
+    """Return the call with which a cell asks for a guess, or ``None`` for any other cell."""
     if not source.startswith("guess("):
         return None
     match ast.parse(source).body:
@@ -91,7 +91,7 @@ def without_explanation(call: ast.Call, source: str) -> str:
 
 
 def from_package(source: str, modules: Collection[str], package: str) -> str:
-    """Make ``from course_lib.MODULE import …`` import from a package if it has that module.
+    """Make ``from course_lib.MODULE import …`` import from a package if the package has the module.
 
     Raises ValueError if one of the modules is imported in a different way.
     """

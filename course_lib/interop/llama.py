@@ -165,7 +165,7 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
 
 
 def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, ...]:
-    """Return each angle's divisor: ``factor`` if slow, 1 if fast, or a value in between."""
+    """Return each divisor: ``factor`` for slow angles, 1 for fast ones, or a value in between."""
     factor = rope.number("factor", least=1.0)
     length = rope.size("original_max_position_embeddings")
     low = rope.number("low_freq_factor", least=0.0)
@@ -193,7 +193,7 @@ def _layout(config: ModernConfig) -> Layout:
 
 
 def _reordered(name: str, value: Tensor, table: tuple[int, int]) -> Tensor:
-    """Reorder each head's rows, from halves to neighbors or back, by transposing a table."""
+    """Reorder each head's rows, from paired halves to neighbors or back, by transposing a table."""
     if not re.fullmatch(r".*[qk]_(proj|norm)\.(weight|bias)", name):
         return value
     return value.unflatten(0, (-1, *table)).transpose(1, 2).flatten(0, 2)

@@ -1,6 +1,6 @@
 """Load the weights and the tokenizer of a published Marian model (opus-mt) for ``Transformer``.
 
-Differs: the activation is SiLU, each positional encoding contains all sines before all cosines,
+Differs: the activation is SiLU, each positional encoding puts all sines before all cosines,
 the output layer has a bias, and every target begins with the padding token.
 """
 
@@ -101,7 +101,7 @@ def from_pretrained(
 
     ``model_class`` is our ``Transformer``, or a class that you wrote. Returns the model in eval
     mode, without dropout, and its tokenizer (None if the folder has none). Every target begins with
-    id V, which follows the published vocabulary and has the logit -inf. (Padding would be masked.)
+    id V, which follows the published ids and has the logit -inf. (The padding id would be masked.)
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
     config = _to_config(read_config(folder, ["marian"], FIXED))

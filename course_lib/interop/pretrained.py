@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights in a folder by name, without running any code in the files.
 
-    A folder contains one weights file, or several and an index; in older folders, they end in .bin.
+    A folder contains one weights file, or several with an index; older weights files end in .bin.
     Raises ValueError if there are no weights, if a file is missing or does not contain named
     tensors, or if there are several files without an index.
     """
@@ -112,7 +112,7 @@ class Layout:
     def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         """Copy every weight into the parameter that it belongs to.
 
-        Raises ValueError, with a weight's name, if it is missing, unknown, not finite, of the wrong
+        Raises ValueError, with the name, if a weight is missing, unknown, not finite, of the wrong
         shape or type, or different from a weight that it is tied to; the model is then unchanged.
         """
         matched = self._match(model, weights)

@@ -1,6 +1,6 @@
 """Copy weights and convert masks between this package and ``torch.nn``.
 
-Paper: ``torch.nn`` and ``course_lib`` both implement the model of §3.
+Paper: ``torch.nn`` and ``course_lib`` both implement the model in §3.
 """
 
 import re
@@ -101,14 +101,14 @@ def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor])
 
 
 def _torch_name(name: str) -> str:
-    """Translate our name for a parameter or setting into torch's; leave torch's own unchanged."""
+    """Translate our name for a parameter or setting into torch's; leave torch's names unchanged."""
     for ours, theirs in TORCH_NAMES.items():
         name = re.sub(ours, theirs, name)
     return name
 
 
 def _rows(theirs: Tensor, name: str) -> Tensor:
-    """Return the rows of torch's parameter that match ours; it may join three projections."""
+    """Return the rows that match ours in torch's parameter, which may join three projections."""
     projection = re.search(r"w_([qkv])\.", name)
     return theirs.chunk(3)["qkv".index(projection[1])] if projection else theirs
 

@@ -1,4 +1,4 @@
-"""Probes test properties of every correct next-token model, and need no reference model.
+"""Probes test properties that every correct next-token model has, and need no reference model.
 
 A probe feeds ids of its own choice to a model and looks at the logits. Probes find leaks, padding
 that is not ignored, and layers that never learn. They run on copies, so your model never changes.

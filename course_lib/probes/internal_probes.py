@@ -37,7 +37,7 @@ def parts_used_once(probed: ProbedModel) -> Finding:
         return True, "the layers that hold most of the weights are repeated on purpose", repeated
     name, count = next(iter(repeated.items()))
     hint = f"{name} runs {count} times in one pass"
-    return False, f"{hint}: this is right only if it is shared on purpose", repeated
+    return False, f"{hint}: this is right only if the part is shared on purpose", repeated
 
 
 @as_probe

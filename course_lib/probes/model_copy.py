@@ -15,7 +15,7 @@ GATE = 0.5  # the smallest scale of vectors, such as gates, in an amplified mode
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """Copy a model, including functions stored in its attributes that use parts of the model.
+    """Copy a model, including functions in its attributes if they use parts of the model.
 
     16-bit parameters become float32. Tensors that an earlier forward pass left in the model are
     copied without their autograd history.

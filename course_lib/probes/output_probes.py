@@ -107,7 +107,7 @@ def context(probed: ProbedModel) -> Finding | None:
             hint = f"position {row} of the target does not see position {column} of the source"
             return False, f"{hint}: look at cross-attention and its mask", across
     if window < len(matrix):
-        return True, f"every position sees the last {window} tokens, a sliding window", matrix
+        return True, f"every position sees the last {window} tokens (a sliding window)", matrix
     return True, "every position sees every token that it should see", matrix
 
 
@@ -123,7 +123,7 @@ def padding_invariance(probed: ProbedModel) -> Finding | None:
         longer[side] = F.pad(ids[side], (0, 2), value=probed.pad_id)
         gap = difference(probed.logits(*longer)[:, : base.size(1)], base)
         if not gap < ROUNDING:
-            hint = f"padding after the {name} changes logits by {gap:.1g} times the largest one"
+            hint = f"padding after the {name} changes the logits by {gap:.1g} times the largest one"
             return False, f"{hint}: look at the padding mask, its polarity and its axes"
     if probed.reads_source:
         gap = _gap_when_padding_is_louder(probed, probed.pad_id)
@@ -197,7 +197,7 @@ def determinism(probed: ProbedModel) -> Finding | None:
         between[0][:, 2:] = probed.pad_id
     probed.logits(*between)
     if not difference(probed.logits(*ids), base) < NOISE:
-        return False, "one call affects the next: something is changed in place, such as a mask"
+        return False, "one call affects the next: something, such as a mask, is changed in place"
     return True, "in eval mode, the same ids give the same logits"
 
 
@@ -252,7 +252,7 @@ def _own_generate(
     """Compare the output of ``generate`` with a single pass over it, and with a second call.
 
     We compare again with larger weights, because a fresh model repeats its input token, whether or
-    not its cache is right.
+    not the cache is right.
     """
     finding = _written_as_in_one_pass(probed, generate, source, text)
     amplify(probed.model, gain=2.0)

@@ -30,7 +30,7 @@ class ProbedModel:
 
     Args:
         model: Takes ids, and returns logits.
-        vocab_size: Ids are below this number, the smaller of the two if source and target differ.
+        vocab_size: Ids are below this number, the smaller size if source and target differ.
         pad_id: Id of the padding token, if the model has one.
         never_drawn: The id that is never drawn as a word: that of padding, or the ``padding_idx``
             of an embedding, because its vector is zero and is never trained.

@@ -26,7 +26,7 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
-    """Find a layer's parts with matrices, by name; single linear layers together form one part."""
+    """Find a layer's parts that have matrices, by name; all single linear layers form one part."""
     parts: dict[str, nn.Module] = {}
     for name, child in layer.named_children():
         inner = dict(child.named_children()) if isinstance(child, nn.ModuleList) else {"": child}
@@ -98,7 +98,7 @@ def _first(output: Any) -> Any:
 
 
 def _passed_on(given: Tensor, answer: Tensor) -> bool:
-    """Return whether an output equals its input or the normalized input."""
+    """Return whether an output equals the input or the normalized input."""
     widths = given.shape[-1:]
     norms = F.layer_norm(given, widths), F.rms_norm(given, widths), F.normalize(given, dim=-1)
     return any(torch.allclose(answer, x, atol=1e-2) for x in (given, *norms))
@@ -120,7 +120,7 @@ def residual_paths(probed: ProbedModel) -> Finding | None:
         lost += [f"{part} of {name}" for name, pair in alone.items() if _passed_on(*pair)]
     if lost:
         hint = f"with all other matrices set to 0, {min(lost)} adds nothing to the layer's output"
-        return False, f"{hint}: a later residual connection skips it", sorted(lost)
+        return False, f"{hint}: a later residual connection skips that part", sorted(lost)
     return (True, "every layer adds to its input", lost) if silent else None
 
 

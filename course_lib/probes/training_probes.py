@@ -33,7 +33,7 @@ def gradient_reach(probed: ProbedModel) -> Finding:
     """Within a few steps, each trainable parameter gets a gradient that is not all zeros.
 
     One step is not enough for parameters behind an output projection that starts at zero, or for
-    experts that few tokens reach. We use training mode, because some routers learn only in it.
+    experts that few tokens reach. We use training mode, because some routers learn only then.
     """
     learning = {n: p for n, p in probed.model.train().named_parameters() if p.requires_grad}
     if not learning:
@@ -150,7 +150,7 @@ def overfit_one_batch(probed: ProbedModel) -> Finding:
 
 
 def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
-    """Memorize a batch in eval mode; return all losses, the last with the final weights."""
+    """Memorize a batch in eval mode; return all losses, the last one for the final weights."""
     widest = max(parameter.size(-1) for parameter in probed.model.parameters() if parameter.dim())
     rate = 0.02 / math.sqrt(widest)
     optimizer = torch.optim.Adam(probed.model.parameters(), lr=rate, betas=(0.9, 0.98))

@@ -1,7 +1,7 @@
 """Checkpoints of training runs, with tensors as safetensors and everything else as JSON.
 
 A checkpoint is a folder. Every process writes a tensor file, whether it has all weights or a
-shard of them, and any number of processes can resume from it. A checkpoint contains no code.
+shard of them, and any number of processes can resume from a checkpoint. It contains no code.
 """
 
 import json
@@ -76,7 +76,7 @@ def remove_checkpoint(folder: Path) -> None:
 def read_metadata(folder: Path) -> dict[str, Any]:
     """Read everything in a checkpoint except its tensors, and verify the checksums of all files.
 
-    Raises ValueError if it is not a checkpoint from this course, or was truncated or changed.
+    Raises ValueError if the checkpoint is not from this course, or was truncated or changed.
     """
     try:
         metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ ROWS = 512  # 512 rows of 8,000 logits are 16 MB
 class ChunkedLoss(nn.Module):
     """The loss of a ``Transformer`` without an output bias, computed a few rows at a time.
 
-    Paper: §5.4, label smoothing; equal to ``label_smoothed_cross_entropy`` with ``pad_id=None`` on
+    Paper: §5.4, label smoothing. Equals ``label_smoothed_cross_entropy`` with ``pad_id=None`` on
     the real tokens. Padding never reaches the output layer.
 
     Args:

@@ -72,7 +72,7 @@ def make_step(state: TrainState) -> None:
 def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
     """Yield the loss on each of this process's micro-batches in the next step.
 
-    Each loss is weighted by its token count, so that the gradients add up to the whole batch's.
+    Losses are weighted by token counts, so that the gradients add up to the whole batch's.
     """
     parts = state.accumulate * state.world.size
     for part in range(state.accumulate):

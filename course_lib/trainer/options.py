@@ -58,7 +58,7 @@ class TrainingConfig(ABC):
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise ValueError, with the name, if a number is below ``least`` or above ``most``."""
+    """Raise ValueError, naming the number, if it is below ``least`` or above ``most``."""
     if not least <= value <= most:
         raise ValueError(f"{name}={value!r} must be from {least:,} to {most:,}")
 

@@ -41,7 +41,7 @@ def read_record(name: str) -> list[Entry]:
 def add_entry(path: Path, entry: Entry, key: Callable[[Entry], list]) -> None:
     """Add an entry of finite numbers and strings to a record, which has one line per entry.
 
-    ``key`` identifies and sorts the training runs; an entry with the same key is replaced.
+    ``key`` identifies the runs and sets their order; an entry with the same key is replaced.
     """
     others = [other for other in read_entries(path) if key(other) != key(entry)]
     write_entries(path, sorted([*others, entry], key=key))

@@ -129,7 +129,7 @@ def save(state: TrainState, out: Path) -> None:
 
 
 def save_epoch(state: TrainState, out: Path) -> None:
-    """Keep the weights from the latest measurements for averaging; every process calls this."""
+    """Keep the weights at the latest measurements for averaging; every process calls this."""
     epoch = len(state.history)
     if state.world.is_main:
         for path in saved_epochs(out):
@@ -195,7 +195,7 @@ def metadata_of(state: TrainState) -> dict[str, Any]:
 def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     """Load the weights, the moments and the progress from a checkpoint into a new state.
 
-    Raises ValueError if the checkpoint belongs to a different kind of pipeline or different data.
+    Raises ValueError if the checkpoint is for a different kind of pipeline or different data.
     """
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:
@@ -222,7 +222,7 @@ def finite_losses(state: TrainState) -> Tensor:
 
 
 def check_finite(name: str, value: float, state: TrainState) -> None:
-    """Raise ValueError, with the name and the step, if a number is nan or infinite."""
+    """Raise ValueError, naming the number and the step, if the number is nan or infinite."""
     if not math.isfinite(value):
         raise ValueError(
             f"the {name} is {value} at step {state.step}: start again with a lower learning rate; "

@@ -107,7 +107,7 @@ class Task(ABC, Generic[P]):
         return tuple(ids[rows or [0]] for ids in batch), weight
 
     def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count each row's tokens that enter the loss: all but bos and padding. Shape ``(B,)``."""
+        """Count the tokens that enter each row's loss: all but bos and padding. Shape ``(B,)``."""
         return (batch[-1][:, 1:] != Tokenizer.pad_id).sum(dim=1)
 
     @abstractmethod

@@ -65,8 +65,8 @@ class BeamExplorer(Explorer):
 
     module = "beams"
     alt = (
-        "A tree that keeps two hypotheses for four steps. Each step shows the four best "
-        "continuations with their total log-probabilities, and whether they are kept, cut or "
+        "A tree of four search steps, each of which keeps two hypotheses. Each step shows the four "
+        "best continuations with their total log-probabilities, and whether they are kept, cut or "
         "ended. “rain falls” ended in step 3 with a total of −1.67, whose terms are next to the "
         "tree. It is the best sentence. Greedy decoding writes “it is raining”, with −2.00."
     )

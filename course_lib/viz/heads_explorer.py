@@ -83,7 +83,7 @@ class HeadsExplorer(Explorer):
 
     module = "heads"
     alt = (
-        "The translation of 345 with its letters, the attention map of one head, and small maps of "
+        "The translation of 345 and its letters, the attention map of one head, and small maps of "
         "all 24 heads of the translator, each with a switch. All heads are on."
     )
     text = Unicode("345").tag(sync=True, state=True)

@@ -39,7 +39,7 @@ class MaskExplorer(Explorer):
     alt = (
         "A table shows which query of “[bos] drei hundert fünf [pad] [pad]” may look at which "
         "key. Below it is the row of “fünf” in three conventions, and next to it are the weights "
-        "of a trained layer. Everything above the diagonal and both padding columns are blocked, "
+        "of a trained layer. All cells above the diagonal and in both padding columns are blocked, "
         "so nothing leaks from the future."
     )
     attention = Unicode(DECODER).tag(sync=True, state=True)
@@ -52,7 +52,7 @@ class MaskExplorer(Explorer):
     layer = Dict(json.loads(RECORD.read_text("utf-8"))).tag(sync=True, state=True)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute the mask, its chosen row, the weights, and how much weight leaks in each row."""
+        """Compute the mask, the chosen row, the weights, and how much weight leaks in each row."""
         queries = (self.source if self.attention == ENCODER else self.target).split()
         keys = (self.target if self.attention == DECODER else self.source).split()
         mask = self.make_mask(len(queries), keys)

@@ -1,4 +1,4 @@
-"""Plots of tensors. Each plotting function draws labeled values on an ``ax`` and returns it."""
+"""Plots of tensors. Each plotting function draws labeled values on an ``ax``, which it returns."""
 
 import base64
 import html

@@ -71,7 +71,7 @@ class PositionExplorer(Explorer):
             return apply_rope(word, angles)
 
     def numbers(self) -> dict[str, Any]:
-        """Compute all codes, one position's products, and the range of all products by distance."""
+        """Compute all codes, one position's products, and the products' range at each distance."""
         table = self.vectors()
         all_products = table @ table.T  # (L, L)
         last = self.positions - 1

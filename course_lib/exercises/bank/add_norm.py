@@ -63,7 +63,9 @@ def other_vectors(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return {"other vectors change the output": not same}
 
 
-@as_trial("a vector of equal numbers", "Such a vector becomes all zeros, and eps prevents 0 / 0.")
+@as_trial(
+    "a vector of equal numbers", "A constant vector becomes all zeros, and eps prevents 0 / 0."
+)
 def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"output": candidate(D_K)(torch.full((1, 1, D_K), 0.5)).detach()}
 
@@ -74,7 +76,7 @@ def sublayer(x: Tensor) -> Tensor:
 
 
 def around(label: str, build: dict, *shape: int) -> Trial:
-    """Compare the outputs and gradients of a layer around ``sublayer``."""
+    """Compare the outputs and gradients of a layer wrapped around ``sublayer``."""
     inputs = {"x": normal("x", *shape), "sublayer": sublayer}
     return module_trial(label, build | {"d_model": shape[-1]}, inputs)
 
@@ -230,7 +232,7 @@ ROOT = "(variance + self.eps).sqrt()"
 
 
 def over(axes: str) -> Sequence[tuple[str, str]]:
-    """Return edits that compute the mean and the variance over different axes."""
+    """Return edits that change the axes of the mean and the variance."""
     return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centred.square().mean({axes})")
 
 

@@ -22,7 +22,7 @@ TURNS = torch.tensor(  # an answer may contain id 0, which is not always padding
 CUT_OFF = torch.tensor([[7, 3, 4, 8, 2, 1, 5], [7, 6, 2, 8, 4, 9, 0]])  # no room for [end]
 COUNTED = (
     "Column t refers to token t + 1. It is True if that token belongs to an answer, from the token "
-    "after [assistant] up to [end]."
+    "after [assistant] through [end]."
 )
 PAIRS = {name: normal(name, 5) - 6 for name in ("chosen", "rejected")}
 REFERENCE = [normal(name, 5) - 6 for name in ("ref_chosen", "ref_rejected")]
@@ -38,12 +38,13 @@ REWARDS = torch.tensor(
 )
 GRPO = (
     "A token's gain is the smaller of ratio · advantage and clipped ratio · advantage. Subtract "
-    "kl_weight · KL, take the mean over each answer's tokens, then over the answers, and negate it."
+    "kl_weight · KL, take the mean over each answer's tokens, then over the answers, and negate "
+    "the result."
 )
 
 
 def masks(label: str, ids: Tensor) -> Trial:
-    """Compare the masks of some chats."""
+    """Compare the masks for some chats."""
     return function_trial(label, {"ids": ids, "tokens": TOKENS}, ("mask",), says=COUNTED)
 
 
@@ -130,7 +131,8 @@ EXERCISES = (
             "equal rewards": (compared("a group with equal rewards", REWARDS.clone().fill_(1.0)),),
         },
         hints=(
-            "Each row is a group. Its mean is the baseline. Keep the axis so that it broadcasts.",
+            "Each row is a group. Its mean is the baseline. Keep the axis so that the mean "
+            "broadcasts.",
             "`(rewards - rewards.mean(dim=1, keepdim=True))`, divided by the row's `std` plus eps.",
         ),
         extras={"eps": (compared("eps=0.5", REWARDS, eps=0.5),)},
@@ -145,8 +147,8 @@ EXERCISES = (
             "clipping": (reinforced("a model after large updates", 0.5),),
         },
         hints=(
-            "The ratio compares the model with the one that sampled the answers. Both arrive as "
-            "log-probabilities, so subtract them and take the exponential.",
+            "The ratio compares the model with the one that sampled the answers. You get "
+            "log-probabilities from both, so subtract them and take the exponential.",
             "`torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)`, where "
             "`advantages[:, None]` gives every token of an answer the same advantage.",
             "With r = ref_log_probs - log_probs, the KL term of a token is exp(r) - r - 1. "
@@ -246,7 +248,7 @@ MISTAKES = (
         (".mean()", ".sum()"),
     ),
     dpo_mistake(
-        "not_averaged: the function returns a loss for each pair instead of their mean",
+        "not_averaged: the function returns a loss for each pair instead of the mean loss",
         (".mean()", ""),
     ),
     *ignored(
@@ -287,12 +289,12 @@ MISTAKES = (
         ("std + eps", "std**2 + eps"),
     ),
     group_mistake(
-        "population_std: the standard deviation divides by G, but it should divide by G - 1, as "
-        "torch.std does",
+        "population_std: the sum of squares is divided by G, but it should be divided by G "
+        "- 1, as in torch.std",
         ("rewards.std(dim=1, ", "rewards.std(dim=1, correction=0, "),
     ),
     group_mistake(
-        "eps_missing: eps is not added, so a group with equal rewards is divided by 0",
+        "eps_missing: eps is not added, so a group with equal rewards leads to 0 / 0",
         (" + eps)", ")"),
     ),
     *ignored(group_mistake, ("eps", ("std + eps", "std + 1e-4"))),
@@ -375,7 +377,7 @@ MISTAKES = (
 
 
 def mask_by_loop(ids: Tensor, tokens: ChatTokens) -> Tensor:
-    """Walk along every chat, and remember whether an answer is open."""
+    """Go through every chat, and remember whether an answer is open."""
     rows = []
     for row in ids.tolist():
         open_now, counted = False, []
@@ -414,7 +416,7 @@ def advantages_by_rows(rewards: Tensor, eps: float = 1e-4) -> Tensor:
 
 
 def advantages_by_sums(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Write out the standard deviation."""
+    """Write out the formula for the standard deviation."""
     centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
     variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
     return centered / (variance.sqrt() + eps)

@@ -17,7 +17,7 @@ from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, as_trial, fu
 def inputs(
     leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None, scale: int = 1
 ) -> dict:
-    """Return queries and keys multiplied by *scale*, values and, if there is one, the mask."""
+    """Return queries and keys (multiplied by *scale*), values and, if there is one, the mask."""
     named = {
         "query": scale * normal("query", *leading, lengths[0], widths[0]),
         "key": scale * normal("key", *leading, lengths[1], widths[0]),
@@ -127,9 +127,9 @@ EXERCISES = (
             "Divide by the square root of the size of `query`'s last axis. Set the scores to "
             "`float('-inf')` where the mask is `False`. Then apply the softmax over the keys, "
             "which are on the last axis.",
-            "If every key in a row is blocked, all its scores are `-inf` and its softmax is nan, "
-            "so set the blocked weights to 0 after the softmax. Before you multiply by the values, "
-            "apply `F.dropout(weights, dropout_p)`.",
+            "If every key in a row is blocked, all the row's scores are `-inf` and their softmax "
+            "is nan, so set the blocked weights to 0 after the softmax. Before you multiply by the "
+            "values, apply `F.dropout(weights, dropout_p)`.",
         ),
         shortcuts={
             F.scaled_dot_product_attention: "This calls torch's own kernel, but here you build "
@@ -188,7 +188,7 @@ def wrongly_scaled(
     """Define the mistakes in which the scores are divided by a number other than √d_k.
 
     ``edit`` divides the scores by an expression in which ``q`` and ``k`` are the queries and keys;
-    ``seen`` maps the names of mistakes to public code.
+    ``seen`` maps the names of mistakes to public code that contains them.
     """
     return [
         make(
@@ -272,7 +272,7 @@ MISTAKES = (
         seen="pytorch/pytorch #41508, #25110",
     ),
     attention(
-        "key_transposed_by_view: view or reshape replaces the transpose of the keys, so the rows "
+        "key_transposed_by_view: view or reshape is used to transpose the keys, so the rows "
         "and columns get mixed up",
         ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
     ),

@@ -21,7 +21,7 @@ CUTS = {
     "a long pair that starts a batch": ([(1, 5), (5, 5), (6, 1)], 19),
     "short pairs after a long one": ([(9, 2), (2, 10), (2, 11)], 30),
     "a pair that fits into an earlier batch": ([(9, 2), (2, 10), (11, 3)], 30),
-    "a pair as long as a batch": ([(7, 5), (2, 1), (3, 1)], 12),
+    "a pair that fills a batch": ([(7, 5), (2, 1), (3, 1)], 12),
     "pairs of equal lengths": ([(3, 5), (4, 2), (3, 5), (4, 4), (4, 2), (3, 5)], 30),
     "24 pairs": (MANY, 60),
 }

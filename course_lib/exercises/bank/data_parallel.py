@@ -4,7 +4,7 @@ from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.scalar_checks import calls
 
-MEAN = "The mean of factor times loss over the processes must equal the mean loss over all tokens."
+MEAN = "Averaged over the processes, factor · loss must equal the mean loss over all tokens."
 SIZES = {
     "2 of 8 tokens, 2 processes": (2, 8, 2),
     "5 of 21 tokens, 3 processes": (5, 21, 3),

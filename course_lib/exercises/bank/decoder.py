@@ -224,7 +224,7 @@ MISTAKES = (
     ),
     layer(
         "feed_forward_before_cross: the feed-forward layer comes between the two attention "
-        "sub-layers instead of last",
+        "sub-layers instead of coming last",
         (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
         (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
     ),

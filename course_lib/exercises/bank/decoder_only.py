@@ -75,7 +75,7 @@ def starts(candidate: Callable) -> dict[str, str]:
 
 @as_trial(
     "a text of one window",
-    "A window needs length + 1 tokens, which is the whole text here.",
+    "A window needs length + 1 tokens, which here make up the whole text.",
     "equality",
 )
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
@@ -102,7 +102,8 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
 
 
 @as_trial(
-    "changed tokens", "A token attends to earlier tokens, whose order matters, never to later ones."
+    "changed tokens",
+    "A token attends to earlier tokens, whose order matters, but never to later ones.",
 )
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
@@ -164,7 +165,7 @@ EXERCISES = (
         },
         hints=(
             "The model is chapter 09's `Transformer` without the encoder: embedding, positions, "
-            "stack and output. Which mask do you need, if there is no padding?",
+            "stack and output. Which mask do you need if there is no padding?",
             "`Encoder(c.num_decoder_layers, c.d_model, c.num_heads, c.d_ff, c.dropout, "
             "c.norm_first, c.activation, d_k=c.d_k, d_v=c.d_v)` is the stack. Then write "
             "`self.output.weight = self.embedding.weight`, and call `initialize(self)` last.",

@@ -36,8 +36,12 @@ CHOICE = "`choose(logits)` picks the tokens from logits of shape (B, V)."
 SAMPLED = "Sample a token for each row, with the probabilities that the softmax gives."
 COLDER = "Divide the logits by the temperature before the softmax."
 NUCLEUS = "Keep the smallest set of most likely tokens whose probabilities add up to at least p."
-IN_ORDER = "Apply the temperature first, then `top_k`, and `top_p` to the tokens that are left."
-CUT = "Never sample a token that is cut off, and keep the proportions of the remaining tokens."
+IN_ORDER = (
+    "Apply the temperature first, then `top_k`, and then `top_p` to the tokens that are left."
+)
+CUT = (
+    "Never sample a token that has been cut off, and keep the proportions of the remaining tokens."
+)
 
 
 def script(training: bool = True) -> SmallScript:
@@ -111,7 +115,7 @@ def logits_for(
 
 
 def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
-    """Sample from two kinds of rows, and compare each token's frequency to one decimal place."""
+    """Sample from two kinds of rows; compare token frequencies rounded to one decimal place."""
     temperature = how.get("temperature", 1.0)
     logits = logits_for(probs, temperature)
     other = NARROW if probs is WHOLE else FALLING
@@ -210,7 +214,7 @@ EXERCISES = (
             "Divide by the temperature and take the softmax. `probs.topk(k)` returns the k largest "
             "probabilities in descending order, and their tokens. With `top_p` alone, k is V.",
             "`cumsum` minus the probability itself is the total probability of all tokens that are "
-            "more likely. Keep a token while that sum is below p.",
+            "more likely. Keep a token if that sum is below p.",
             "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row. The "
             "probabilities need not add up to 1. `tokens.gather(1, drawn)` returns the tokens.",
         ),

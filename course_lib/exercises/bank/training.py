@@ -126,10 +126,7 @@ def updates(label: str, steps: Iterable[int], size: float = 1.0, **options: Any)
     return Trial(label, measure, says=SMALL if size < 1 or "eps" in options else CORRECTION)
 
 
-@as_trial(
-    "the returned loss",
-    "Detach each loss, so that a stored loss does not keep its graph in memory.",
-)
+@as_trial("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
@@ -204,8 +201,7 @@ EXERCISES = (
             ),
         },
         hints=(
-            "There are two curves: a line through the origin, and 1/√step. Return the smaller "
-            "value.",
+            "There are two curves: a line through 0, and 1/√step. Return the smaller value.",
             "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
         unnamed=("step**-0.5", "step**-0.6"),

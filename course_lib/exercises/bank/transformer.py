@@ -290,7 +290,7 @@ MASKS = (
         seen="longzw1997/Open-GroundingDino #115",
     ),
     model(
-        "target_padding_missing: self-attention in the decoder gets the causal mask without the "
+        "target_padding_missing: the decoder's self-attention gets the causal mask but not the "
         "target's padding mask",
         (SELF, "past"),
         seen="minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
