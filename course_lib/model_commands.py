@@ -59,7 +59,7 @@ def use_command(options: argparse.Namespace) -> int:
 
 
 def write(pipeline: Pipeline, text: str, options: argparse.Namespace) -> str:
-    """Translate a sentence, or a number in digits or words, or continue a prompt."""
+    """Translate a sentence or a number (in digits or words), or continue a prompt."""
     if isinstance(pipeline, TextGenerator):
         prompt = text or PROMPTS[pipeline.config.text]
         return pipeline.generate(prompt, options.tokens, **sampling_options(options))[0]

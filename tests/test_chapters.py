@@ -137,7 +137,7 @@ def test_every_page_says_how_long_the_chapters_take():
 
 def test_wrong_times_are_corrected():
     row = "| 00 | Start here | {} | {} |\n"
-    text = row + "about {} hours to read and run; with all exercises, about {}"
+    text = row + "about {} hours to read and run; with all the exercises, about {}"
     box = "About 90 minutes to read, {}\nwith the exercises."
     text += ".\n\nThe **fast track** takes\nabout {} hours."
     times = {"00": (90, 150, 90), "06": (30, 60, 30)}

@@ -14,7 +14,7 @@ from notebooks import ROOT, chapters, rewrite
 
 BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exercises\.)")
 ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
-TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all exercises, about )\d+")
+TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all the exercises, about )\d+")
 FAST_TOTAL = re.compile(r"(fast track(?:(?!\n\n).)*?takes?\s+about\s+)\d+(\s+hours)", re.DOTALL)
 FAST_TRACK = range(13)  # the chapters that have fast-track sections
 FAST = " (fast track)"  # the end of a fast-track heading

@@ -34,7 +34,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     """A handler that serves the repository, with the explorers' modules at the site's addresses."""
 
     def translate_path(self, path: str) -> str:
-        """Find the file of an explorer's module by the module's address on the site."""
+        """Return the file of an explorer's module, given the module's address on the site."""
         return super().translate_path(path.replace("/docs/_static/viz/", "/course_lib/viz/"))
 
     def log_message(self, *args: object) -> None:

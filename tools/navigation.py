@@ -1,4 +1,4 @@
-"""Below every chapter's box and at its end, link to its neighbors and to the contents."""
+"""Below the box in each chapter, and at its end, link to its neighbors and to the contents."""
 
 import re
 from pathlib import Path

@@ -156,12 +156,10 @@ def _another(chart: PatientChart, cause: object) -> str:
     sentence, probe = others[cause]
     meaning = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
     if probe not in chart.asked:
-        return f"{meaning} would report an alarm. Does it?"
+        return f"{meaning} would raise an alarm. Does it?"
     if chart.asked[probe].passed:
-        return f"{meaning} would report an alarm, but it is quiet. Which probe does report one?"
-    return (
-        f"{meaning} reports an alarm, as it does here, but other causes fit as well. Try another."
-    )
+        return f"{meaning} would raise an alarm, but it is quiet. Which probe does raise one?"
+    return f"{meaning} raises an alarm, as it does here, but other causes fit as well. Try another."
 
 
 def side_effect(case: Case, patient: Patient) -> str:
@@ -175,7 +173,7 @@ def side_effect(case: Case, patient: Patient) -> str:
     for name in PROBES_BY_NAME:
         result = try_probe(case, patient, name)
         if not result.passed:
-            return f"{name} reports an alarm: {result.hint}"
+            return f"{name} raises an alarm: {result.hint}"
     return "with the healthy model's weights, your model computes different logits" if known else ""
 
 
@@ -202,7 +200,7 @@ def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
     if ill:
         return False, f"The symptom is still there: {sentence}."
     if not result.passed:
-        return False, f"The symptom is gone, but {result.name} reports an alarm: {result.hint}."
+        return False, f"The symptom is gone, but {result.name} raises an alarm: {result.hint}."
     if other:
         return False, f"The symptom is gone, but {other}."
     first = case.mistakes[0]

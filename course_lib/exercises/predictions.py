@@ -320,7 +320,7 @@ def continuations_of_a_step() -> int:
     (4 / 7, "You counted each word once, but the reference has *the* twice."),
 )
 def clipped_precision() -> float:
-    """Return the precision: the fraction of words that the reference contains, with clipping."""
+    """Return the precision: the fraction of the output's words that the reference has, clipped."""
     output, reference = "the cat the cat on the mat".split(), "the cat is on the mat".split()
     return sum(min(output.count(x), reference.count(x)) for x in set(output)) / len(output)
 

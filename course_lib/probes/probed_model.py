@@ -236,7 +236,7 @@ def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
 
 
 def as_probe_of_first_weights(function: Callable[[ProbedModel], Finding | None]) -> Probe:
-    """Turn a function into a probe that runs on a copy with exactly the model's weights."""
+    """Turn a function into a probe that runs on a copy of the model with the same weights."""
     return _add_probe(function, nudged=False)
 
 

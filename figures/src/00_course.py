@@ -15,7 +15,7 @@ TITLE = (
 START, *CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))
 TOTAL = re.compile(  # tools/chapter_times.py writes the numbers
     r"takes about (\d+) hours\..*"
-    r"about (\d+) hours to read and run; with all exercises, about (\d+)",
+    r"about (\d+) hours to read and run; with all the exercises, about (\d+)",
     re.DOTALL,
 )
 STEPS = {  # by the number of its first chapter
