@@ -59,8 +59,8 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
     """Set all layers' matrices to zero; return each layer's input, scaled by three, and its output.
 
     A layer is left out if its input is all zeros or its output has a different shape. The parts
-    named ``loud`` get random weights. Their layer is also left out if their input is all zeros or
-    they change its shape.
+    named ``loud`` get random weights. A layer is also left out if the input to such a part is
+    all zeros, or if the part changes the shape of its input.
     """
     silent = {}
     returned: dict[str, list[torch.Size]] = {}

@@ -128,7 +128,7 @@ class RealTranslator(Translator):
 
 
 class Multi30k(Task[RealTranslator]):
-    """The task of training a sentence translator, measured after every epoch; see ``Task``."""
+    """The task of training a sentence translator, which reports after every epoch; see ``Task``."""
 
     name = "multi30k"
     sizes = SIZES

@@ -67,7 +67,7 @@ def preferred(label: str, size: float = 1.0, **options: Any) -> Trial:
 
 
 def reinforced(label: str, distance: float, **options: Any) -> Trial:
-    """Compare the loss of a model that differs somewhat from the one that generated the answers."""
+    """Compare the losses when the model differs from the one that generated the answers."""
     given = {"log_probs": OLD + distance * normal("update", *MASK.shape)}
     return learned(label, given, [OLD, REF, ADVANTAGES, MASK], GRPO, **options)
 

@@ -246,8 +246,8 @@ MISTAKES = (
         seen="spro/char-rnn.pytorch #7",
     ),
     windows(
-        "side_by_side: windows start only at multiples of length, but they should start at any "
-        "position",
+        "side_by_side: windows start only at multiples of length, but a window may start at "
+        "any position",
         (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
         seen="ShusenTang/Dive-into-DL-PyTorch #160",
     ),

@@ -290,7 +290,7 @@ MISTAKES = (
     ),
     gated_mistake(
         "silu_of_the_product: SiLU is applied to the product instead of to the gate, because a "
-        "parenthesis closes too late",
+        "closing parenthesis comes too late",
         (INSIDE, "F.silu(self.gate(x) * self.linear1(x))"),
         seen="Nijikadesu/breakdown-minimind #3",
     ),
