@@ -109,9 +109,8 @@ def for_each_line(
 ) -> int:
     """Call ``use`` with each typed or piped line; return 2 if a piped line fails.
 
-        ``use`` returns an output line in parts, and may append messages to ``notes``, which are
-        printed
-    afterward. An empty line, or a line that fails, produces an empty line of output.
+    ``use`` returns an output line in parts, and may append messages to ``notes``, which are
+    printed afterward. An empty line, or a line that fails, produces an empty line of output.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0

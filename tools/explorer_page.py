@@ -31,7 +31,7 @@ PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</tit
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A handler that serves the repository, with the explorers' modules at the site's addresses."""
+    """A handler that serves the repository, with the explorers' modules at the site's URLs."""
 
     def translate_path(self, path: str) -> str:
         """Return the file of an explorer's module, given the module's address on the site."""

@@ -386,7 +386,7 @@ def tokens_of_an_image() -> int:
 
 @asked(
     21,
-    (4.0, "That is with a KV head for each of the 32 query heads. Here, they share 8."),
+    (4.0, "That is with a KV head for each query head. Here, 32 query heads share 8 KV heads."),
     (0.5, "That is half the size, because the cache keeps keys *and* values."),
     (2.0, "That is with 4 bytes for each number. Here, each number takes 2."),
     (1 / 32, "That is for one layer. There are 32."),
