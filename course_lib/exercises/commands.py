@@ -176,7 +176,7 @@ def check_command(options: argparse.Namespace) -> int:
 def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
     """Return what the chapter's check found when the learner last ran the exercise's cell.
 
-    That attempt may have failed, although ``my_lib`` contains only answers that passed.
+    That attempt may have failed, even though ``my_lib`` contains only answers that passed.
     """
     kept = noted(package, name)
     meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}

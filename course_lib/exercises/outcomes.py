@@ -190,7 +190,7 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
         sentence = f"{path} should have the shape {tuple(right.shape)}."
         yield Failure("gradients", sentence, f"its gradient has the shape {tuple(mine.shape)}")
     elif not close(mine, right):
-        sentence = f"The gradient of {path} is wrong, although the results are right."
+        sentence = f"The gradient of {path} is wrong, even though the results are right."
         yield Failure("gradients", sentence, largest(f"gradient of {path}", mine, right))
 
 

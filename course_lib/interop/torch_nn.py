@@ -132,7 +132,7 @@ def _check_settings(ours: nn.Module, theirs: nn.Module) -> None:
 
 
 def _settings(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield each setting's name in torch and its value; for an activation, yield three outputs."""
+    """Yield each setting's torch name and value; an activation's value is three outputs."""
     for name, part in module.named_modules():
         for setting in ("num_heads", "norm_first", "eps", "activation"):
             value = getattr(part, setting, None)

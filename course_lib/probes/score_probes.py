@@ -87,7 +87,9 @@ class _ScoreReader(TorchFunctionMode):
         """Check that each query may attend to a key; skip tiles, which may be all padding."""
         whole = allowed.dim() < 2 or allowed.size(-2) in (1, SOURCE, TARGET)
         if whole and not allowed.any(dim=-1).all():
-            self.mistakes.append("a query cannot attend to any key, although no token is padding")
+            self.mistakes.append(
+                "a query cannot attend to any key, even though no token is padding"
+            )
 
 
 @as_probe

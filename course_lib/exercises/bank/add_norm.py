@@ -335,8 +335,8 @@ MISTAKES = (
         (ROOT, "(variance + self.eps) ** 2"),
     ),
     norm(
-        "one_plus_gain: the vector is multiplied by 1 + weight although weight starts at 1, so a "
-        "new norm returns vectors that are twice as long as they should be",
+        "one_plus_gain: the vector is multiplied by 1 + weight even though weight starts at 1, so "
+        "a new norm returns vectors that are twice as long as they should be",
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),
     norm(

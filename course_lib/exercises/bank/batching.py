@@ -100,7 +100,7 @@ MISTAKES = (
         (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
     ),
     cut(
-        "first_pair_forgotten: a new batch starts with lengths of 0, although it contains the "
+        "first_pair_forgotten: a new batch starts with lengths of 0, even though it contains the "
         "pair that did not fit",
         (FIRST_OF_A_BATCH, "batch, grown = [], (0, 0)"),
         seen="spring-projects/spring-ai #5528",

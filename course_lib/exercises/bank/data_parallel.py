@@ -57,7 +57,7 @@ MISTAKES = (
         seen="huggingface/transformers #34242, PrimeIntellect-ai/prime-rl #2562, #1957",
     ),
     scale(
-        "world_size_forgotten: `world_size` is missing from the factor, although averaging over "
+        "world_size_forgotten: `world_size` is missing from the factor, even though averaging over "
         "the processes divides by it",
         (SCALE, "num_tokens / all_tokens"),
         seen="verl-project/verl-SpeCo #29, Snowflake-AI-Research/Arctic-Platform #119",

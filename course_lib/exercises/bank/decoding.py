@@ -272,8 +272,8 @@ WRITING = (
         (BOS_LINE, BOS_LINE.replace("bos_id", "eos_id")),
     ),
     greedy(
-        "prompt_returned: bos is returned as part of the answer, although the model did not write "
-        "it",
+        "prompt_returned: bos is returned as part of the answer, even though the model did not "
+        "write it",
         (OUT, "return F.pad(ids[:, : position + 1], (1, 0), value=bos_id)"),
         (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
     ),
@@ -355,8 +355,8 @@ WRITING = (
         seen="allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
     ),
     greedy(
-        "encoder_runs_again: the encoder runs again for every token, although its output does not "
-        "change",
+        "encoder_runs_again: the encoder runs again for every token, even though its output does "
+        "not change",
         (READ, AGAIN),
     ),
     *ignored(greedy, ("max_new_tokens", (FRAME, FRAME.replace("max_new_tokens", "None")))),

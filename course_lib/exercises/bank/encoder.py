@@ -351,7 +351,7 @@ MISTAKES = (
         seen="NVIDIA-NeMo/Speech #2197; marian-nmt/marian-dev #719",
     ),
     stack(
-        "last_norm_in_post_norm: a post-norm stack ends with an extra norm, although its last "
+        "last_norm_in_post_norm: a post-norm stack ends with an extra norm, even though its last "
         "layer already ends with one",
         (LAST_NORM, "nn.LayerNorm(d_model)"),
         seen="pytorch/pytorch #50086; Atten4Vis/ConditionalDETR #11",

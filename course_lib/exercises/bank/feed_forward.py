@@ -171,7 +171,7 @@ MISTAKES = (
         (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
     ),
     layer(
-        "residual_inside: x is added to the output here, although AddNorm does that later",
+        "residual_inside: x is added to the output here, even though AddNorm does that later",
         (BACK, "x + self.linear2(self.dropout(features))"),
         seen="NVlabs/Forecasting-Model-Search #6",
     ),

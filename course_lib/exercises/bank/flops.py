@@ -125,7 +125,7 @@ MISTAKES = (
         "heads_forgotten: only one head is counted instead of `num_heads`", (SUM, f"2 * {SIX}")
     ),
     attention(
-        "heads_twice: every head has width d_model, although `d_model` is split among the heads",
+        "heads_twice: every head has width d_model, even though `d_model` is split among the heads",
         (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
     ),
     attention(

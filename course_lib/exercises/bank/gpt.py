@@ -250,8 +250,8 @@ MISTAKES = (
         seen="karpathy/nanoGPT #240",
     ),
     attention(
-        "output_dropped_too: dropout is also applied to the output, although AddNorm already does "
-        "that",
+        "output_dropped_too: dropout is also applied to the output, even though AddNorm already "
+        "does that",
         (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
     ),
     attention(
@@ -276,11 +276,11 @@ MISTAKES = (
     ),
     attention(
         "heads_joined_number_by_number: the columns of the heads are interleaved, as after "
-        "`permute(0, 2, 3, 1)`, although each head needs its own block of columns",
+        "`permute(0, 2, 3, 1)`, even though each head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     attention(
-        "residual_inside: x is added to the output here, although AddNorm does that later",
+        "residual_inside: x is added to the output here, even though AddNorm does that later",
         (f"self.w_o({JOIN})", f"x + self.w_o({JOIN})"),
     ),
     model(
@@ -306,8 +306,8 @@ MISTAKES = (
         seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
     ),
     model(
-        "targets_shifted_twice: the targets are shifted a second time, although they are already "
-        "the next tokens",
+        "targets_shifted_twice: the targets are shifted a second time, even though they are "
+        "already the next tokens",
         (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
         seen="huggingface/transformers #47394, huggingface/transformers #37830",
     ),

@@ -377,7 +377,8 @@ DECODING = (
         (STEP, "x = layer.step(x, None)"),
     ),
     engine(
-        "memory_of_another_row: row i reads source i % B, although neighboring rows share a source",
+        "memory_of_another_row: row i reads source i % B, even though neighboring rows share a "
+        "source",
         (STEP, SOURCES_TURNED),
     ),
     engine(

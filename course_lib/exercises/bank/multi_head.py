@@ -346,7 +346,7 @@ MISTAKES = (
     ),
     heads(
         "heads_joined_number_by_number: the columns of the heads are interleaved, as after "
-        "`permute(0, 2, 3, 1)`, although each head needs its own block of columns",
+        "`permute(0, 2, 3, 1)`, even though each head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     heads(
@@ -355,17 +355,18 @@ MISTAKES = (
         (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
     ),
     heads(
-        "residual_inside: the query is added to the output here, although AddNorm does that later",
+        "residual_inside: the query is added to the output here, even though AddNorm does that "
+        "later",
         (OUT, "query + self.w_o(join_heads(heads)), weights"),
     ),
     heads(
-        "norm_inside: a LayerNorm normalizes the output here, although AddNorm does that later",
+        "norm_inside: a LayerNorm normalizes the output here, even though AddNorm does that later",
         (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
         (OUT, "self.norm(self.w_o(join_heads(heads))), weights"),
     ),
     heads(
-        "add_and_norm_inside: the query is added and the sum is normalized here, although AddNorm "
-        "does that later",
+        "add_and_norm_inside: the query is added and the sum is normalized here, even though "
+        "AddNorm does that later",
         (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
         (OUT, "self.norm(query + self.w_o(join_heads(heads))), weights"),
     ),

@@ -342,8 +342,8 @@ MISTAKES = (
         (BEST, "max(pairs, key=lambda pair: (pairs[pair], ids[pair[0]], ids[pair[1]]))"),
     ),
     training(
-        "ties_by_alphabet: the alphabetically first pair wins a tie, although all new tokens have "
-        "larger ids than the bytes",
+        "ties_by_alphabet: the alphabetically first pair wins a tie, even though all new tokens "
+        "have larger ids than the bytes",
         (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
     ),
     training(

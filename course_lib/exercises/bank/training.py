@@ -616,7 +616,7 @@ ONE_STEP = (
         ("return total", "return total.item()"),
     ),
     step(
-        "gradients_clipped: the gradients are clipped, although clip_norm is not set",
+        "gradients_clipped: the gradients are clipped, even though clip_norm is not set",
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
     ),
     step(
