@@ -37,8 +37,8 @@ def course_repository() -> str:
     address = os.environ.get("COURSE_REPOSITORY", "").rstrip("/")
     if address and not ADDRESS.fullmatch(address):
         raise ValueError(
-            "COURSE_REPOSITORY must be a web address, such as https://github.com/NAME/COURSE, "
-            f"got {address!r}"
+            f"COURSE_REPOSITORY is {address!r}, but it must be a web address such as "
+            "https://github.com/NAME/COURSE"
         )
     return address
 

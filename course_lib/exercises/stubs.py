@@ -162,7 +162,7 @@ def _docstring(node: Definition) -> ast.stmt | None:
 
 
 def _end(node: ast.stmt) -> int:
-    """Return the number of a statement's last line, counted from 1; the parser always sets it."""
+    """Return the line number, counted from 1, of a statement's last line, which is never None."""
     return node.end_lineno or node.lineno
 
 
