@@ -15,7 +15,7 @@ RUNS: list[Entry] = [{"seed": 0}]
 
 
 class SampledLanguageModel(LanguageModel):
-    """A language-model task that also records samples of text after some steps."""
+    """A language-model task that also records samples of text at certain steps."""
 
     def measure(self, pipeline: TextGenerator, step: int) -> dict:
         """Measure the loss on windows of val, and record a sample after each step in ``LOOKS``."""

@@ -105,7 +105,7 @@ def module_trial(
 
 
 def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
-    """Compare a module's parameter shapes, and which parameters are shared, but not their names."""
+    """Compare the shapes of a module's parameters, and which are shared, but ignore their names."""
 
     def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         module = candidate(**build)

@@ -262,7 +262,7 @@ def _own_generate(
 def _written_as_in_one_pass(
     probed: ProbedModel, generate: Callable[..., Tensor], source: list[Tensor], text: Tensor
 ) -> Finding:
-    """Compare three calls to ``generate``, each with a single pass and the third with the first."""
+    """Compare each of three calls to ``generate`` with one pass, and the third with the first."""
     count, outputs = 0, []
     for shorter in (0, 1, 0):  # the third call repeats the first one
         inputs = [each[:, : each.size(1) - shorter].contiguous() for each in source]

@@ -129,7 +129,7 @@ def save(state: TrainState, out: Path) -> None:
 
 
 def save_epoch(state: TrainState, out: Path) -> None:
-    """Keep the weights at the latest measurements for averaging; every process calls this."""
+    """Keep the weights from the latest measurements to average them; every process calls this."""
     epoch = len(state.history)
     if state.world.is_main:
         for path in saved_epochs(out):

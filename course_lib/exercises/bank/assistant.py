@@ -307,7 +307,7 @@ MISTAKES = (
         ("(log_probs - old_log_probs).exp()", "log_probs - old_log_probs"),
     ),
     policy_mistake(
-        "clip_missing: the ratio is never clipped, so one batch may move the model very far",
+        "clip_missing: the ratio is never clipped, so a single batch may move the model too far",
         (GAIN, "ratio * advantages"),
     ),
     policy_mistake(
