@@ -33,21 +33,26 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
         lab.run_cell(1)
         return lab.cell(1).inner_text().partition("now ")[2].partition(" .")[0]
 
-    assert value() == first
+    def becomes(*values: str, other: bool = False) -> bool:
+        """Return whether the kernel soon has (or has not) one of the values."""
+        return any((value() in values) != other for _ in range(20))
+
+    assert becomes(first)
     handle.press("ArrowLeft")
+    assert becomes(first, other=True)
     by_key = value()
     handle.hover()  # waits until JupyterLab has scrolled to the cell and the handle has stopped
     box = handle.locator("circle").first.bounding_box()
     lab.page.mouse.down()
     lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
     lab.page.mouse.up()
-    assert len({first, by_key, value()}) == 3
+    assert becomes(first, by_key, other=True)
     if kind is ScheduleExplorer:  # exactly one button for each recorded warm-up
         runs = recorded_runs()
         buttons = cell.get_by_role("group", name="a recorded warm-up").get_by_role("button")
         assert buttons.all_inner_texts() == [str(run["warmup_steps"]) for run in runs]
         for button, run in zip(buttons.all(), runs, strict=True):
             button.click()
-            assert value() == button.inner_text()
+            assert becomes(button.inner_text())
             steps = run["every"] * len(run["losses"][0])
             assert f"after {steps} steps" in cell.locator(".said").inner_text()
