@@ -61,7 +61,7 @@ class DecoderOnly(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Turn ids (B, T) into logits (B, T, V); the logits at position t predict token t + 1.
 
-        Raises ValueError if an id is not in the vocabulary or there are more than ``max_len``.
+        Raises ValueError if an id is not in the vocabulary or a row is longer than ``max_len``.
         """
         check_ids(ids, self.config.tgt_vocab_size, self.config.max_len, "input")
         vectors = self.embedding(ids) * math.sqrt(self.config.d_model)  # (B, T, d_model)

@@ -1,4 +1,4 @@
-"""Update the chapters' times in the chapters' boxes, chapter 00, the README and the home page.
+"""Update each chapter's times in its box, chapter 00, the README and the home page.
 
 The box states the reading time of a chapter, and each exercise states its own time. The fast
 track takes a fraction of the reading time, in proportion to its words, cells and pictures.

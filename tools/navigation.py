@@ -1,4 +1,4 @@
-"""Below the box in each chapter, and at its end, link to its neighbors and to the contents."""
+"""Below each chapter's box and at the chapter's end, link to its neighbors and the contents."""
 
 import re
 from pathlib import Path

@@ -31,7 +31,7 @@ LOGITS = (
     "`all_positions`, for every new position."
 )
 TRUNCATED = "`truncate(length)` forgets all tokens after the first `length`."
-SOURCE = "Each row reads its own source; the new source i is the old source `sources[i]`."
+SOURCE = "Each row reads its own source. With `sources`, source i is the old source `sources[i]`."
 ERRORS = "Raise a ValueError that says what does not fit."
 
 
