@@ -159,7 +159,7 @@ class Lab:
 
     def run_cell(self, index: int, source: str | None = None) -> None:
         """Run a cell to completion; if a source is given, put it into the cell first."""
-        assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
+        assert self.page.evaluate(RUN_CELL, [index, source]), self.cell(index).inner_text()
 
     def cell(self, index: int) -> Locator:
         """Find a cell by its index in the active notebook."""

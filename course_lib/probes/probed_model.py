@@ -30,10 +30,11 @@ class ProbedModel:
 
     Args:
         model: Takes ids, and returns logits.
-        vocab_size: Ids are below this number, the smaller size if source and target differ.
+        vocab_size: All ids are below this number. It is the smaller size if the source and target
+            vocabularies differ.
         pad_id: Id of the padding token, if the model has one.
-        never_drawn: The id that is never drawn as a word: that of padding, or the ``padding_idx``
-            of an embedding, because its vector is zero and is never trained.
+        never_drawn: The id that is never drawn as a word. It is the padding id or an
+            embedding's ``padding_idx``, whose vector is zero and never trained.
         call: Takes the model and its ids, and returns logits ``(B, T, V)``.
         reads_source: Whether the ids are a source ``(B, S)`` and a target ``(B, T)``, not one text.
         loss: As in ``probe``, like all arguments after it.
