@@ -302,7 +302,8 @@ def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
     if memory.shape[:2] != src.shape or len(tgt) != len(src):
         raise ValueError(
             f"target {tuple(tgt.shape)}, memory {tuple(memory.shape)} and source "
-            f"{tuple(src.shape)} must have the same batch size, and memory and source the same length"
+            f"{tuple(src.shape)} must have the same batch size, "
+            "and memory and source the same length"
         )
 
 
