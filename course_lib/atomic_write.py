@@ -23,7 +23,7 @@ def beside(path: Path) -> Iterator[Path]:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Write to a temporary file, and replace the original with it in one step.
 
-    If the process is killed or the power fails, the file has either its old or its new content.
+    If the process is killed or the power fails, the file has either its old or its new contents.
     """
     with beside(path) as part:
         with part.open("wb") as file:

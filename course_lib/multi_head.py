@@ -86,8 +86,8 @@ class MultiHeadAttention(nn.Module):
         """Project the inputs, attend in every head, and project the joined heads.
 
         Shapes: query (B, T, d_model), key and value (B, S, d_model); the mask broadcasts to
-        (B, H, T, S), True = may look. Returns the output (B, T, d_model) and, if
-        ``need_weights`` is True, the weights (B, H, T, S), or else None.
+        (B, H, T, S), True = may look. Returns the output (B, T, d_model) and the weights
+        (B, H, T, S), or None in place of the weights if ``need_weights`` is False.
         """
         check_widths(self.w_q.in_features, query, key, value)
         q = split_heads(self.w_q(query), self.num_heads)  # (B, H, T, d_k)

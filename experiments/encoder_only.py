@@ -158,7 +158,7 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
     """Hide each character of the test words in turn; return the fraction that the model restores.
 
     The first character is left out, because nothing comes before it. If a generator is given,
-    a random wrong character replaces each one, instead of [mask].
+    each hidden character is replaced with a random wrong character instead of [mask].
     """
     right = []
     for place in range(1, words().test.size(1)):

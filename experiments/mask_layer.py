@@ -1,7 +1,7 @@
 """Train the attention layers whose weights the mask explorer shows, and write them to a file.
 
-A small translator of the number words from 1 to 999, from English to German, has one layer for each
-kind of attention in the Transformer. Each layer reads embeddings with positional encodings, so the
+A small English-to-German translator for the number words from 1 to 999 has one layer for each kind
+of attention in the Transformer. Each layer reads embeddings with positional encodings, so the
 embeddings and the query and key projections determine all attention weights. The file contains
 the embeddings and projections, rounded to two decimals.
 python experiments/mask_layer.py takes a few seconds.

@@ -31,7 +31,7 @@ def settings(run: Entry) -> TextGeneratorConfig:
 
 
 def train_one(run: Entry) -> Entry:
-    """Train one width at one rate with one seed; return the losses."""
+    """Train a model of one width at one rate with one seed; return the losses."""
     config = settings(run)
     task = LanguageModel(config, None)
     state, description = fit_language_model(

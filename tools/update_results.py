@@ -150,7 +150,7 @@ def bench_table(
 
 
 def int8() -> str:
-    """In a table, compare the quality, size and speed of translators with int8 weights."""
+    """Make a table of the quality, size and speed of translators with int8 weights."""
     by_task = {entry["task"]: entry["rows"] for entry in read_entries(BENCH.with_name("int8.json"))}
     searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
     rows = []
@@ -179,9 +179,9 @@ def training_notes() -> str:
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
         f"With the same dropout, our small and base models keep {saved[0]} fewer activations "
-        f"than torch's; with the paper's dropout, {saved[1]} fewer. On sentences "
-        f"of mixed length, the small model trains on {with_range(mixed['ratio'], 1)} times as many "
-        "real tokens per second as `torch.nn.Transformer` on the usual random padded batches."
+        f"than torch's; with the paper's dropout, {saved[1]} fewer. With sentences of mixed "
+        f"length, the small model trains on {with_range(mixed['ratio'], 1)} times as many real "
+        "tokens per second as `torch.nn.Transformer` does with the usual random, padded batches."
     )
 
 
@@ -265,9 +265,9 @@ def summary() -> str:
     accuracy = 100 * fmean(entry["exact_match"] for entry in read_entries(NUMBERS))
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
-        f"On a single CPU thread, a training step of our small model is {speed:.2f} times as fast "
-        "as with `torch.nn.Transformer` and the same weights. On "
-        "numbers outside the training data, the number-word translators are exactly right "
+        f"On a single CPU thread, our small model runs a training step {speed:.2f} times as fast "
+        "as `torch.nn.Transformer` does with the same weights. On numbers outside the training "
+        "data, the number-word translators are exactly right "
         f"{accuracy:.1f}% of the time (mean over three languages and three seeds). A model that "
         f"translates German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."

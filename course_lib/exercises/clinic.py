@@ -66,7 +66,7 @@ def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
 
 
 def _changed(wrong: str, right: str) -> str:
-    """Return the functions in ``wrong`` that differ from the correct ones, without docstrings."""
+    """Return, without docstrings, the functions in ``wrong`` that differ from the correct ones."""
     right_functions = {ast.unparse(node) for node in _functions(right)}
     lines = wrong.splitlines()
     shown = []

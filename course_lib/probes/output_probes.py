@@ -243,7 +243,7 @@ def free_running(probed: ProbedModel) -> Finding | None:
     if not gap < ROUNDING:
         hint = f"step by step, the logits differ by {gap:.1g} times the largest logit"
         return False, f"{hint}: they depend on the length or on later tokens"
-    return True, "the logits are the same step by step and in one pass"
+    return True, "the logits are the same whether computed step by step or in one pass"
 
 
 def _own_generate(

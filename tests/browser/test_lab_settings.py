@@ -15,6 +15,7 @@ SEE_CELL = f"""() => {{
     window.seenCell = [...page.querySelectorAll('.jp-Cell')].findLast(inside);
     return [page.scrollTop, seenCell.getBoundingClientRect().top];
 }}"""
+HAS_MOVED = f"before => {SCROLLED}.scrollTop !== before"
 CELL_PLACE = "() => seenCell.getBoundingClientRect().top"
 
 
@@ -31,6 +32,7 @@ def jumps_while_scrolling_up(page: Page, step: int = 200) -> list[float]:
     jumps, (position, before) = [], page.evaluate(SEE_CELL)
     while position > 0:
         page.mouse.wheel(0, -step)
+        page.wait_for_function(HAS_MOVED, arg=position)
         page.wait_for_timeout(100)
         jumps.append(page.evaluate(CELL_PLACE) - before - min(step, position))
         position, before = page.evaluate(SEE_CELL)

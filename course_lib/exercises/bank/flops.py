@@ -88,7 +88,7 @@ def lost(*products: str) -> Sequence[tuple[str, str]]:
 
 MISTAKES = (
     attention(
-        "multiplications_only: the factor 2 is missing, but every multiplication comes with an "
+        "multiplications_only: the factor of 2 is missing, but every multiplication comes with an "
         "addition",
         (SUM, f"num_heads * {SIX}"),
         seen="NVIDIA/Model-Optimizer #387, facebookresearch/fvcore #108, open-mmlab/mmcv #785",

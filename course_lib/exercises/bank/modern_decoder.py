@@ -363,8 +363,8 @@ MISTAKES = (
         ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
     ),
     group_mistake(
-        "kv_heads_in_turn: the query heads read the KV heads in turn (0, 1, 0, 1, …) instead of "
-        "(0, 0, 1, 1, …)",
+        "kv_heads_in_turn: the query heads read the KV heads in the order 0, 1, 0, 1, … instead "
+        "of 0, 0, 1, 1, …",
         (ATTEND, f"{CUT}{IN_TURN}"),
         seen="onnx/onnx #7274, ekzhang/jax-js #180",
     ),
