@@ -1,6 +1,7 @@
 """One browser and one JupyterLab for all tests; each test opens its own notebook."""
 
 import shutil
+from collections.abc import Callable
 
 import pytest
 from browser_driver import NO_BROWSER, ROOT, Lab, chromium, jupyter_lab
@@ -39,3 +40,18 @@ def lab(jupyter):
     jupyter.errors, jupyter.hosts = [], set()
     assert not errors
     assert hosts == {"127.0.0.1"}
+
+
+@pytest.fixture
+def read_until(lab):
+    """Run a cell until its output is accepted, because choices reach the kernel with a delay."""
+
+    def read(index: int, accepts: Callable[[str], bool]) -> str:
+        for _ in range(20):
+            lab.run_cell(index)
+            text = lab.cell(index).locator(".jp-OutputArea-output").inner_text().strip()
+            if accepts(text):
+                return text
+        raise AssertionError(f"cell {index} still prints {text!r}")
+
+    return read

@@ -14,10 +14,12 @@ HIGHEST = 640  # px: an explorer must fit on a screen in JupyterLab
     [(AttentionExplorer, "x", "2.0"), (ScheduleExplorer, "warmup_steps", "50")],
     ids=["attention", "schedule"],
 )
-def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course, lab: Lab):
+def test_in_a_notebook_pointer_and_keys_reach_python(
+    kind, trait, first, course, lab: Lab, read_until
+):
     name = kind.__name__
     show = f"from {kind.__module__} import {name}\nexplorer = {name}()\nexplorer"
-    write_notebook(course / f"{name}.ipynb", show, f"print('now', explorer.{trait}, '.')")
+    write_notebook(course / f"{name}.ipynb", show, f"print(explorer.{trait})")
     lab.open(f"{name}.ipynb")
     usual = lab.page.viewport_size
     lab.page.set_viewport_size({"width": 1280, "height": 800})
@@ -28,31 +30,21 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
     assert cell.locator(".explorer").bounding_box()["height"] <= HIGHEST
     lab.page.set_viewport_size(usual)
 
-    def value() -> str:
-        """Read the trait in the kernel."""
-        lab.run_cell(1)
-        return lab.cell(1).inner_text().partition("now ")[2].partition(" .")[0]
-
-    def becomes(*values: str, other: bool = False) -> bool:
-        """Return whether the kernel soon has (or has not) one of the values."""
-        return any((value() in values) != other for _ in range(20))
-
-    assert becomes(first)
+    read_until(1, first.__eq__)
     handle.press("ArrowLeft")
-    assert becomes(first, other=True)
-    by_key = value()
+    by_key = read_until(1, first.__ne__)
     handle.hover()  # waits until JupyterLab has scrolled to the cell and the handle has stopped
     box = handle.locator("circle").first.bounding_box()
     lab.page.mouse.down()
     lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
     lab.page.mouse.up()
-    assert becomes(first, by_key, other=True)
+    read_until(1, lambda value: value not in (first, by_key))
     if kind is ScheduleExplorer:  # exactly one button for each recorded warm-up
         runs = recorded_runs()
         buttons = cell.get_by_role("group", name="a recorded warm-up").get_by_role("button")
         assert buttons.all_inner_texts() == [str(run["warmup_steps"]) for run in runs]
         for button, run in zip(buttons.all(), runs, strict=True):
             button.click()
-            assert becomes(button.inner_text())
+            read_until(1, button.inner_text().__eq__)
             steps = run["every"] * len(run["losses"][0])
             assert f"after {steps} steps" in cell.locator(".said").inner_text()
