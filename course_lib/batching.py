@@ -83,7 +83,9 @@ class TokenBatches:
         epochs: int = 1,
     ) -> None:
         if not rows or min(tokens, pool_size) < 1:
-            raise ValueError(f"{len(rows)} pairs, {tokens=} and {pool_size=} must all be positive")
+            raise ValueError(
+                f"the number of pairs ({len(rows)}), {tokens=} and {pool_size=} must be positive"
+            )
         self.rows = rows
         self.lengths = [(len(source), len(target) - 1) for source, target in rows]  # S, T
         self.tokens = tokens

@@ -48,7 +48,7 @@ class FinishedPool:
         self.scores = scores
 
     def add(self, sources: Tensor, ids: Tensor, scores: Tensor) -> None:
-        """Add n sentences (L, n, T) for each of L sources (L,), and keep the K best for each."""
+        """Add sentences (L, n, T), n for each source index (L,), and keep the K best per source."""
         ids = torch.cat([self.ids[sources], ids], dim=1)  # (L, K + n, T)
         scores = torch.cat([self.scores[sources], scores], dim=1)  # (L, K + n)
         self.scores = self.scores.to(scores.dtype)

@@ -119,7 +119,7 @@ def loss_of(model: nn.Module, ids: Tensor, targets: Tensor, last: int | None = N
 
 @torch.no_grad()
 def val_loss(model: nn.Module, ids: Tensor) -> float:
-    """Measure the loss on the second halves of windows, which all models predict."""
+    """Measure the loss on the second half of each window, the part that all models predict."""
     windows = side_by_side(ids, USUAL.max_len)[: USUAL.val_windows]
     half = USUAL.max_len // 2
     model.eval()

@@ -201,7 +201,7 @@ def waiting() -> str:
 def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) -> str:
     """Format scores as a table with a column for each seed, and a mean if a row has all seeds.
 
-    ``name`` returns the label of an entry's model on the page.
+    ``name`` takes an entry and returns the page's label for its model.
     """
     scores: dict[str, dict[int, float]] = {}
     for entry in entries:

@@ -73,7 +73,7 @@ def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
 
 
 def from_outside(candidate: object) -> str:
-    """List the global numbers and tensors that an attempt reads from the notebook."""
+    """List the notebook's global variables with numbers or tensors that an attempt reads."""
     names = {
         one.argval
         for code in codes_of(candidate)

@@ -98,7 +98,7 @@ def tie(course: nn.Module, answer: nn.Module) -> Tie:
 
 
 def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
-    """Find an answer's copies of the course's buffers, such as a position table, in any shape."""
+    """Find an answer's copies of the course's buffers (such as a position table), of any shape."""
     for name, table in course.named_buffers():
         for module in own:
             for kind in (BUFFERS, "__dict__"):
