@@ -1,8 +1,10 @@
 """The saved chapters follow the rules for chapters (without being run)."""
 
 import ast
+import base64
 import copy
 import dis
+import io
 import re
 import sys
 from functools import cache
@@ -16,10 +18,12 @@ import new_chapter
 import pytest
 from chapter_times import prose, sections
 from code_metrics import code_lines
+from explorer_page import EXPLORERS
 from notebook_sections import printed_bodies
 from PIL import Image
 
 from course_lib.exercises.exercise_bank import exercise
+from course_lib.viz.explorer_base import FOLDER
 from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +183,28 @@ def test_a_chapter_ends_with_exercises_recap_and_deep_dives(path):
     assert shallow[-1] == "Recap"
     assert headings[: len(shallow)] == shallow, "only deep dives may follow the recap"
     assert any(heading.startswith("Exercises") for heading in shallow)
+
+
+@chapter
+def test_the_recap_lists_every_exercise_and_only_the_last_chapter_says_that_it_is_the_last(path):
+    recap = dict(sections(read(path).cells))["Recap"]
+    text = "\n".join(cell.source for cell in recap if cell.cell_type == "markdown")
+    code = "\n".join(cell.source for cell in cells(path, "code"))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    missing = {n for n in re.findall(r'^check\("(\w+)"', code, re.M) if n not in "".join(rows)}
+    assert not missing, "add a row to the table in the recap"
+    assert ("This is the last chapter" in text) == (path == CHAPTERS[-1])
+
+
+@chapter
+def test_the_picture_of_an_explorer_is_its_still(path):
+    for cell in cells(path, "code"):
+        if name := re.fullmatch(r"(\w+Explorer)\(\)", cell.source):
+            (kind,) = (explorer for explorer in EXPLORERS if explorer.__name__ == name[1])
+            saved = Image.open(io.BytesIO(base64.b64decode(cell.outputs[0].data["image/png"])))
+            still = Image.open(FOLDER / "stills" / f"{kind.module}.png")
+            same = saved.convert("RGB") == still.convert("RGB")
+            assert same, f"run: python tools/notebooks.py run notebooks/{path.name}"
 
 
 @chapter

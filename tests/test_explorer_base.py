@@ -22,7 +22,7 @@ def test_the_browser_tests_know_every_explorer():
     modules = [import_module(f"{viz.__name__}.{name}") for name in names]
     kinds = {kind for each in modules for kind in vars(each).values() if isinstance(kind, type)}
     explorers = {kind for kind in kinds if issubclass(kind, Explorer)} - {Explorer}
-    assert explorers == set(EXPLORERS), "add it to EXPLORERS in tools/explorer_page.py"
+    assert explorers == set(EXPLORERS), "rename the file to NAME_explorer.py"
     stills = {path.stem for path in FOLDER.glob("stills/*.png")}
     assert stills == {e.module for e in EXPLORERS}, "run: python tools/explorer_page.py"
 

@@ -214,4 +214,5 @@ def test_a_chapter_calls_its_functions_by_position(file):
             by_position = set(
                 inspect.getfullargspec(inspect.unwrap(exercise(name).definition)).args
             )
-            assert not by_position & {keyword.arg for keyword in call.keywords}, ast.unparse(call)
+            named = by_position & {keyword.arg for keyword in call.keywords}
+            assert not named, f"pass {named} without the names: {ast.unparse(call)}"
