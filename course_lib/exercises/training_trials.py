@@ -91,8 +91,8 @@ def stepped(
         shown: dict[str, Any] = {}
         for n, (batches, rate) in enumerate(zip(steps, rates, strict=True), start=1):
             losses = (translation_loss(model, *batch, pad_id=0) for batch in batches)
-            losses = losses if batches[1:] else [*losses]  # several losses come from a generator
-            value = candidate(model, optimizer, losses, rate, **options)
+            given = losses if batches[1:] else [*losses]  # several losses come from a generator
+            value = candidate(model, optimizer, given, rate, **options)
             shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
         modes = [model.training, *sum(model.modes.values(), [])]
         shown["the model stays in training mode"] = all(modes)
@@ -109,7 +109,8 @@ def updates(label: str, steps: Iterable[int], size: float = 1.0, **options: Any)
     """Compare Adam's updates and both moments; each step continues from the one before."""
 
     def measure(candidate: Callable) -> Outcome:
-        shown, now = {}, dict.fromkeys("mv", torch.zeros(2, 3))
+        shown: dict[str, Any] = {}
+        now = dict.fromkeys("mv", torch.zeros(2, 3))
         for step in steps:
             given = {"gradient": size * normal(f"gradient of step {step}", 2, 3)} | now
             call = lambda x, step=step: candidate(*x.values(), step, **options)  # noqa: E731
