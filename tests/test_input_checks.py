@@ -170,7 +170,7 @@ REFUSED = [  # a call, and words of the message
     (lambda: token_loss_scale(0, 0, 2), [0, 2]),
     (lambda: token_loss_scale(5, 4, 2), [5, 4, 2]),
     (lambda: token_loss_scale(-1, 4, 2), [-1, 4, 2]),
-    (lambda: TokenBatches([], 9), ["0 pairs"]),
+    (lambda: TokenBatches([], 9), ["pairs (0)"]),
     (lambda: TokenBatches([([5], [1, 2])], 0), ["tokens=0"]),
     (lambda: TokenBatches([([5], [1, 2])], 9, pool_size=0), ["pool_size=0"]),
     (lambda: TokenBatches([([5] * 6, [1, 5, 2])], 7), ["8 tokens exceeds the limit tokens=7"]),
