@@ -267,9 +267,9 @@ def summary() -> str:
     return paragraph(
         f"On a single CPU thread, our small model runs a training step {speed:.2f} times as fast "
         "as `torch.nn.Transformer` does with the same weights. On numbers outside the training "
-        "data, the number-word translators are exactly right "
-        f"{accuracy:.1f}% of the time (mean over three languages and three seeds). A model that "
-        f"translates German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
+        f"data, the number-word translators are exactly right {accuracy:.1f}% of the time (mean "
+        "over three languages and three seeds). A model that translates German to English "
+        f"reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 

@@ -50,7 +50,7 @@ def read_until(lab):
         for _ in range(20):
             lab.run_cell(index)
             text = lab.cell(index).locator(".jp-OutputArea-output").inner_text().strip()
-            if accepts(text):
+            if text and accepts(text):
                 return text
         raise AssertionError(f"cell {index} still prints {text!r}")
 
