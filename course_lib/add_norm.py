@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from .input_checks import check_same_shape, check_sizes, check_width
+from .support.input_checks import check_same_shape, check_sizes, check_width
 
 
 class LayerNorm(nn.Module):

@@ -9,7 +9,7 @@ import math
 from torch import Tensor
 from torch.nn import functional as F
 
-from .input_checks import check_attention_inputs
+from .support.input_checks import check_attention_inputs
 
 
 def scaled_dot_product_attention(

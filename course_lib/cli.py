@@ -20,9 +20,9 @@ from course_lib.command_line import (
     did_you_mean,
     paint,
     runnable,
-    shortened,
 )
 from course_lib.command_options import TASK_OPTIONS, add_commands, announce
+from course_lib.support.quoted_text import shortened
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports torch

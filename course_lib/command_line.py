@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
+from course_lib.support.quoted_text import QUOTED
+
 MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
@@ -37,7 +39,6 @@ COMMANDS = {
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C
-QUOTED = 200  # characters of a user's text that an error message quotes
 CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SIGNS = {"✓": "green", "✗": "red", "○": "yellow", "◐": "yellow"}
 
@@ -64,11 +65,6 @@ def path_of(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or a folder is empty")
     return Path(text).expanduser()
-
-
-def shortened(sentence: str) -> str:
-    """Shorten words that have more than ``QUOTED`` characters."""
-    return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from .encoder import Encoder
-from .input_checks import check_ids
 from .masks import causal_mask
 from .positions import LearnedPositionalEmbedding, PositionalEncoding
+from .support.input_checks import check_ids
 from .transformer import TransformerConfig, initialize
 
 

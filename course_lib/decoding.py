@@ -12,8 +12,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .input_checks import check_scores, check_special_ids
 from .kv_cache import decoding_engine
+from .support.input_checks import check_scores, check_special_ids
 from .transformer import Transformer
 
 

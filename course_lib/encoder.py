@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from .add_norm import AddNorm
 from .feed_forward import FeedForward
-from .input_checks import check_sizes
 from .multi_head import MultiHeadAttention
+from .support.input_checks import check_sizes
 
 
 class EncoderLayer(nn.Module):

@@ -19,8 +19,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from .encoder import Encoder
-from .input_checks import check_config, check_ids
 from .positions import LearnedPositionalEmbedding
+from .support.input_checks import check_config, check_ids
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor
 
-from .input_checks import check_targets
+from .support.input_checks import check_targets
 
 
 def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:

@@ -6,7 +6,7 @@ __all__ = ["ACTIVATIONS", "FeedForward"]
 
 from torch import Tensor, nn
 
-from .input_checks import check_choice, check_sizes, check_width
+from .support.input_checks import check_choice, check_sizes, check_width
 
 ACTIVATIONS = {  # relu: the paper; gelu: GPT-2, BERT; silu: opus-mt
     "relu": nn.ReLU,

@@ -6,7 +6,7 @@ __all__ = ["layer_operations", "attention_flops", "forward_flops"]
 
 from functools import partial
 
-from .input_checks import check_sizes, head_width
+from .support.input_checks import check_sizes, head_width
 from .transformer import TransformerConfig
 
 

@@ -32,13 +32,6 @@ from torch.nn import functional as F
 from .add_norm import AddNorm
 from .decoding import sample_tokens
 from .feed_forward import FeedForward
-from .input_checks import (
-    check_config,
-    check_dropout,
-    check_ids,
-    check_targets,
-    head_width,
-)
 from .kv_cache import (
     AttentionCache,
     Engine,
@@ -48,6 +41,13 @@ from .kv_cache import (
 )
 from .multi_head import join_heads
 from .positions import LearnedPositionalEmbedding
+from .support.input_checks import (
+    check_config,
+    check_dropout,
+    check_ids,
+    check_targets,
+    head_width,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

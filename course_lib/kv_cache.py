@@ -25,9 +25,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .decoder import DecoderLayer
-from .input_checks import check_ids, check_room, check_rows, check_sizes, check_truncation
 from .masks import causal_mask, padding_mask
 from .multi_head import MultiHeadAttention, join_heads, split_heads
+from .support.input_checks import (
+    check_ids,
+    check_room,
+    check_rows,
+    check_sizes,
+    check_truncation,
+)
 from .transformer import Transformer
 
 

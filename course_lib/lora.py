@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .input_checks import check_sizes, check_untied
+from .support.input_checks import check_sizes, check_untied
 
 
 class LoRALinear(nn.Module):

@@ -6,14 +6,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from course_lib.command_line import as_typed, shortened, tell
+from course_lib.command_line import as_typed, tell
 from course_lib.conversation import Conversation, continue_text, load_writer, sampler, special_ids
 from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
-from course_lib.data.user_folders import data_folder
 from course_lib.interop.download import download
 from course_lib.interop.weights import MODELS, find_weights
 from course_lib.probes import probe_made
+from course_lib.support.quoted_text import shortened
+from course_lib.support.user_folders import data_folder
 from course_lib.tasks.language_model import PROMPTS, TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
 from course_lib.tasks.numbers import Translator

@@ -26,7 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .gpt import initialize_gpt, next_token_loss, text_engine
-from .input_checks import (
+from .kv_cache import AttentionCache, Engine, attend_to_past
+from .multi_head import join_heads, split_heads
+from .support.input_checks import (
     check_config,
     check_factors,
     check_ids,
@@ -35,8 +37,6 @@ from .input_checks import (
     check_width,
     head_width,
 )
-from .kv_cache import AttentionCache, Engine, attend_to_past
-from .multi_head import join_heads, split_heads
 
 
 class RMSNorm(nn.Module):

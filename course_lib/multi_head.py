@@ -9,7 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import scaled_dot_product_attention
-from .input_checks import check_attention_inputs, check_dropout, check_widths, head_width
+from .support.input_checks import (
+    check_attention_inputs,
+    check_dropout,
+    check_widths,
+    head_width,
+)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

@@ -7,7 +7,7 @@ __all__ = ["sinusoidal_encoding", "PositionalEncoding", "LearnedPositionalEmbedd
 import torch
 from torch import Tensor, nn
 
-from .input_checks import check_fits, check_sizes
+from .support.input_checks import check_fits, check_sizes
 
 
 def sinusoidal_encoding(max_len: int, d_model: int) -> Tensor:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from .input_checks import check_targets
+from .support.input_checks import check_targets
 
 
 def label_smoothed_cross_entropy(

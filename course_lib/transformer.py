@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .attention_capture import capture_attention
 from .decoder import Decoder
 from .encoder import Encoder
 from .feed_forward import ACTIVATIONS
-from .input_checks import check_config, check_ids, check_same_batch
 from .masks import causal_mask, padding_mask
 from .positions import PositionalEncoding
+from .support.attention_capture import capture_attention
+from .support.input_checks import check_config, check_ids, check_same_batch
 
 
 def initialize(model: nn.Module) -> None:

@@ -23,11 +23,9 @@ PACKAGE = ROOT / "course_lib"
 # kv_cache is imported by decoding, although its chapter comes later
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
 ORDER = (  # modules on the same line do not import each other
+    ("support",),
     ("__init__",),
     ("command_line",),
-    ("input_checks",),
-    ("attention_capture",),
-    ("atomic_write",),
     ("data",),
     *((module,) for module in MODULES),
     ("interop", "trainer"),
@@ -276,6 +274,14 @@ def test_everything_public_has_a_docstring():
 
 def test_the_package_equals_the_chapters_exports():
     assert notebooks.out_of_step() == []
+
+
+def test_attention_loads_nothing_of_the_terminal():
+    code = "import sys, course_lib.attention; print([m for m in sys.modules if m.startswith('course_lib')])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = {name.removeprefix("course_lib.") for name in ast.literal_eval(result.stdout)}
+    assert loaded >= {"attention", "support.input_checks"}
+    assert {name.split(".")[0] for name in loaded} == {"course_lib", "attention", "support"}
 
 
 def test_the_command_line_does_not_load_a_notebook_library():

@@ -13,7 +13,6 @@ from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.attention import scaled_dot_product_attention
-from course_lib.attention_capture import capture_attention
 from course_lib.batching import TokenBatches, average_weights
 from course_lib.beam_search import beam_search
 from course_lib.data import LIMIT, Characters, Tokenizer, draw_numbers, read_text, side_by_side
@@ -28,13 +27,6 @@ from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine, parse_rate
-from course_lib.input_checks import (
-    check_attention_inputs,
-    check_ids,
-    check_same_batch,
-    check_special_ids,
-    head_width,
-)
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import (
@@ -48,6 +40,14 @@ from course_lib.modern_decoder import (
 )
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
+from course_lib.support.attention_capture import capture_attention
+from course_lib.support.input_checks import (
+    check_attention_inputs,
+    check_ids,
+    check_same_batch,
+    check_special_ids,
+    head_width,
+)
 from course_lib.tokenization import BPETokenizer
 from course_lib.training import adam_update, label_smoothed_cross_entropy
 

@@ -9,8 +9,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from course_lib.data import multi30k_files as multi30k
-from course_lib.data import user_folders
 from course_lib.data.multi30k_files import download_multi30k, load_multi30k, multi30k_folder
+from course_lib.support import user_folders
 
 LINES = {"train": 3, "val": 2, "test_2016_flickr": 1}
 

@@ -14,8 +14,9 @@ from torch.testing import assert_close
 
 import course_lib
 from course_lib import training
-from course_lib.data import Tokenizer, draw_pairs, user_folders
+from course_lib.data import Tokenizer, draw_pairs
 from course_lib.evaluation import exact_match
+from course_lib.support import user_folders
 from course_lib.tasks import numbers as module
 from course_lib.tasks.numbers import Numbers, Translator, TranslatorConfig, folder_of, load_or_train
 from course_lib.trainer import loop

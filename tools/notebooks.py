@@ -16,8 +16,8 @@ from nbclient import execute
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbdev.export import nb_export
 
-from course_lib.atomic_write import write_whole
 from course_lib.interop.weights import missing_weights
+from course_lib.support.atomic_write import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds

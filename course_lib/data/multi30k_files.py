@@ -14,7 +14,7 @@ import pooch
 
 from course_lib.command_line import as_typed
 from course_lib.data.limited_progress import LimitedProgress
-from course_lib.data.user_folders import data_folder
+from course_lib.support.user_folders import data_folder
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 NAME = "multi30k"  # the folder's name inside the data folder

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from course_lib.data.user_folders import data_folder
-from course_lib.input_checks import check_choice, check_sizes
+from course_lib.support.input_checks import check_choice, check_sizes
+from course_lib.support.user_folders import data_folder
 
 PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))  # 96 characters
 SHAKESPEARE = Path("tinyshakespeare") / "input.txt"

@@ -9,11 +9,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.atomic_write import write_whole
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import chapters, exercise, exercises
 from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
+from course_lib.support.atomic_write import write_whole
 
 LIMIT = 60  # seconds
 NO_LEARNER = rf"[._]|{LIBRARY}$|kept-\d+$"  # folders that are not learners'

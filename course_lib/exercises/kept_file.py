@@ -10,7 +10,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from course_lib.atomic_write import set_aside, write_whole
+from course_lib.support.atomic_write import set_aside, write_whole
 
 LOCK = ".progress.lock"
 PATIENCE = 10  # seconds to wait for another chapter

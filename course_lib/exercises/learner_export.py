@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.atomic_write import write_whole
 from course_lib.exercises.attempts import LAST, PASSED
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.fallbacks import files_of, from_course
@@ -24,6 +23,7 @@ from course_lib.exercises.learner_package import (
 )
 from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 from course_lib.exercises.stubs import exported, without
+from course_lib.support.atomic_write import write_whole
 
 LIMIT = 60  # seconds for the file in a separate process
 ASKED = {"attempt", "check", "export_mine"}

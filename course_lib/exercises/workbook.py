@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from course_lib.atomic_write import replacing
 from course_lib.command_line import as_typed
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
 from course_lib.exercises.notebook_builder import HELP, Chapter, Edition
 from course_lib.exercises.public_issues import course_repository
+from course_lib.support.atomic_write import replacing
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone

@@ -10,8 +10,8 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HTTPError  # from the HTTP library that this version uses
 
 from course_lib.data.limited_progress import LimitedProgress
-from course_lib.data.user_folders import data_folder
 from course_lib.interop.weights import MODELS, PublishedModel, fill
+from course_lib.support.user_folders import data_folder
 
 
 def download(name: str, folder: Path | str | None = None) -> Path:

@@ -15,11 +15,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from course_lib.input_checks import head_width
 from course_lib.interop.config_fields import MOST_LAYERS, ConfigFields, read_config
 from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_tensors
 from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
+from course_lib.support.input_checks import head_width
 
 NAMES = {  # ours: the name in a folder, and the name in a GGUF file or None
     "embedding": ("model.embed_tokens", "token_embd"),

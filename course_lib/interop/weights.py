@@ -13,7 +13,7 @@ import pooch
 from filelock import FileLock
 
 from course_lib.command_line import as_typed
-from course_lib.data.user_folders import data_folder
+from course_lib.support.user_folders import data_folder
 
 
 @dataclass(frozen=True, kw_only=True)

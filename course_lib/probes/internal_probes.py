@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from course_lib.input_checks import first_line
 from course_lib.probes.probed_model import Finding, ProbedModel, as_probe
 from course_lib.probes.residual_probes import layers_of
+from course_lib.support.input_checks import first_line
 
 
 @as_probe

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.input_checks import first_line
 from course_lib.probes.model_copy import copy_model, nudge_zeros, runs_original
 from course_lib.probes.probe_result import ProbeResult
+from course_lib.support.input_checks import first_line
 
 ROWS, SOURCE, TARGET = 3, 5, 7  # rows and tokens of the inputs
 NOISE = 1e-6  # relative rounding error between calls with the same shapes

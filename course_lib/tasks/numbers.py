@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from course_lib.batching import batch_by_tokens
-from course_lib.command_line import QUOTED
 from course_lib.data import LANGUAGES, BatchMaker, Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import greedy_decode
+from course_lib.support.quoted_text import QUOTED
 from course_lib.trainer import run_folder
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train

@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 from torch import distributed as dist
 
-from course_lib.atomic_write import write_whole
-from course_lib.input_checks import first_line
+from course_lib.support.atomic_write import write_whole
+from course_lib.support.input_checks import first_line
 from course_lib.trainer.distributed import ALONE, World
 
 TENSORS = "*.safetensors"

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.input_checks import check_ids
+from course_lib.support.input_checks import check_ids
 from course_lib.transformer import Transformer
 
 ROWS = 512  # 512 rows of 8,000 logits are 16 MB

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from course_lib.input_checks import check_choice
+from course_lib.support.input_checks import check_choice
 
 LEAST = 1e-9  # of numbers above 0
 LARGEST = 9_999_999  # of integers: a checkpoint's name has seven digits

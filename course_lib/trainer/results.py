@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from course_lib.atomic_write import write_whole
-from course_lib.input_checks import first_line
+from course_lib.support.atomic_write import write_whole
+from course_lib.support.input_checks import first_line
 
 Entry = dict[str, Any]
 RECORDS = Path(__file__).parents[1] / "tasks"

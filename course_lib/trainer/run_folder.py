@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from course_lib.batching import average_weights
-from course_lib.data.user_folders import user_folder
+from course_lib.support.user_folders import user_folder
 from course_lib.trainer.checkpoint import (
     METADATA,
     Checkpoint,

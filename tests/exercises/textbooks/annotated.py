@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm
-from course_lib.attention_capture import capture_attention
 from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
 from course_lib.feed_forward import FeedForward
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
+from course_lib.support.attention_capture import capture_attention
 from course_lib.training import label_smoothed_cross_entropy
 
 

@@ -8,7 +8,7 @@ from inspect import get_annotations
 import torch
 from torch import Tensor, nn
 
-from course_lib.command_line import QUOTED
+from course_lib.support.quoted_text import QUOTED
 
 
 def check_attention_inputs(
