@@ -1,1 +1,1 @@
-"""Small helpers for the rest of the package, none of which knows a model or a terminal."""
+"""Small helpers: input checks, attention capture, atomic writes, user folders, former names."""
