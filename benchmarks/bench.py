@@ -20,8 +20,8 @@ from bench_training import bench_training
 from run_tests import run_all
 from timing import Row, line
 
+from course_lib.records.results import add_entry
 from course_lib.trainer.hardware import describe_machine, one_thread
-from course_lib.trainer.results import add_entry
 
 RECORD = Path(__file__).with_name("bench.json")
 

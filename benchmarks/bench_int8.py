@@ -21,10 +21,10 @@ from torch import nn
 
 from course_lib.data import draw_pairs
 from course_lib.evaluation import corpus_scores, exact_match
+from course_lib.records.results import add_entry
 from course_lib.tasks.multi30k import RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.trainer.hardware import describe_machine, one_thread
-from course_lib.trainer.results import add_entry
 from course_lib.trainer.run_folder import load_pipeline
 
 RECORD = Path(__file__).with_name("int8.json")

@@ -14,8 +14,8 @@ from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT, initialize_gpt
 from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import TextGeneratorConfig
-from course_lib.trainer.results import Entry, record_of
 from course_lib.transformer import Transformer, TransformerConfig
 
 USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases

@@ -19,7 +19,7 @@ from training_runs import SEEDS, computer, main
 
 from course_lib import assistant
 from course_lib.gpt import GPT, sample
-from course_lib.trainer.results import Entry, record_of
+from course_lib.records.results import Entry, record_of
 
 CHAPTER = Path(__file__).parents[1] / "notebooks/23_assistant.ipynb"
 CELLS = ("imports", "sums", "document", "tokens", "base", "demonstrations", "supervised", "answers",

@@ -13,7 +13,7 @@ from training_runs import main
 from course_lib.batching import TokenBatches, padding_fraction
 from course_lib.data import Tokenizer
 from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
-from course_lib.trainer.results import Entry, record_of
+from course_lib.records.results import Entry, record_of
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
 OURS = 8_000  # subword tokens in the chapter's vocabulary

@@ -10,7 +10,7 @@ from torch import nn
 from training_runs import SEEDS, main
 
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.trainer.results import Entry
+from course_lib.records.results import Entry
 from course_lib.training import warmup_cooldown
 from course_lib.transformer import Transformer
 

@@ -29,7 +29,7 @@ from course_lib.encoder_only import (
 from course_lib.gpt import param_groups
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.positions import LearnedPositionalEmbedding
-from course_lib.trainer.results import Entry, record_of
+from course_lib.records.results import Entry, record_of
 from course_lib.training import training_step, warmup_cosine
 
 LANGUAGES = ("en", "de", "fr", "zh")

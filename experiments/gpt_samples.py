@@ -5,8 +5,8 @@ from dataclasses import replace
 from training_runs import fit_language_model, main
 
 from course_lib.gpt import GPT
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
-from course_lib.trainer.results import Entry, record_of
 
 USUAL = TextGeneratorConfig(val_every=100)  # what `course train --task gpt` runs
 LOOKS = (100, 600, 2_000)  # the steps after which the model writes a text

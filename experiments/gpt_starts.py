@@ -8,8 +8,8 @@ from dataclasses import replace
 from training_runs import SEEDS, fit_language_model, main
 
 from course_lib.gpt import GPT
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
-from course_lib.trainer.results import Entry, record_of
 
 USUAL = TextGeneratorConfig(
     num_layers=2, batch_size=8, steps=400, warmup_steps=20, peak_rate=3e-3, last_rate=3e-4,

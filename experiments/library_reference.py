@@ -15,7 +15,7 @@ from training_runs import main
 from course_lib.interop import llama
 from course_lib.interop.weights import find_weights
 from course_lib.modern_decoder import ModernDecoder, ModernEngine
-from course_lib.trainer.results import Entry, record_of
+from course_lib.records.results import Entry, record_of
 
 NEW_TOKENS = 64
 SHOWN = 6  # recorded features of the residual stream

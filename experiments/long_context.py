@@ -15,9 +15,9 @@ from training_runs import SEEDS, Unmeasured, fit_language_model, main
 
 from course_lib.data import side_by_side
 from course_lib.modern_decoder import ModernConfig, ModernDecoder, rope_angles
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.trainer.loop import fit
-from course_lib.trainer.results import Entry, record_of
 
 TRAINED, LONG = 64, 256
 FACTOR = LONG / TRAINED

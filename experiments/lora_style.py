@@ -13,8 +13,8 @@ from course_lib.gpt import sample
 from course_lib.interop import llama
 from course_lib.interop.weights import find_weights
 from course_lib.lora import add_lora
+from course_lib.records.results import Entry, record_of
 from course_lib.trainer.hardware import describe_machine
-from course_lib.trainer.results import Entry, record_of
 
 RANK, ALPHA, RATE, EPOCHS = 8, 16.0, 1e-3, 2
 ANSWER_TOKENS = 24

@@ -13,7 +13,7 @@ from course_lib.gpt import GPT, initialize_gpt
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
 from course_lib.multi_head import split_heads
 from course_lib.positions import PositionalEncoding
-from course_lib.trainer.results import Entry, record_of
+from course_lib.records.results import Entry, record_of
 
 
 class RotaryAttention(GroupedQueryAttention):

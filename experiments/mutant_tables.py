@@ -6,8 +6,8 @@ from statistics import fmean
 from mutants import RECORD, identity, mutants
 from training_runs import entries_of
 
-from course_lib.exercises.mistake_catalogue import Mistake
-from course_lib.trainer.results import Entry
+from course_lib.exercises.checking.mistake import Mistake
+from course_lib.records.results import Entry
 
 ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 11; 12 decodes
 SCORES = ("val_loss", "accuracy", "exact_match")

@@ -30,8 +30,8 @@ from training_runs import SEEDS, main
 
 from course_lib import probes
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.mistake_catalogue import Mistake
-from course_lib.trainer.results import Entry
+from course_lib.exercises.checking.mistake import Mistake
+from course_lib.records.results import Entry
 from course_lib.transformer import TransformerConfig
 
 RECORD = Path(__file__).with_name("mutants_record.json")

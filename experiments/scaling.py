@@ -8,8 +8,8 @@ the width.
 from training_runs import fit_language_model, main
 
 from course_lib.gpt import GPT
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
-from course_lib.trainer.results import Entry, record_of
 
 WIDTHS = (16, 32, 64, 128)  # d_model; each model has 4 layers with 4 heads
 RATES_AND_SEEDS = ((1e-3, 0), (1e-3, 1), (1e-3, 2), (3e-3, 0))

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from course_lib.records.results import Entry, read_entries, write_entries
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import fit
-from course_lib.trainer.results import Entry, read_entries, write_entries
 from course_lib.trainer.task import TrainState
 
 SEEDS = (0, 1, 2)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from training_runs import SEEDS, computer, main
 
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
-from course_lib.trainer.results import Entry, record_of
 from course_lib.training import ADAM, training_step
 
 USUAL = TranslatorConfig(d_model=64, d_ff=128, num_layers=1, batch_size=32)

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from training_runs import SEEDS, described, main
 
+from course_lib.records.results import Entry, record_of
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.trainer.loop import fit
-from course_lib.trainer.results import Entry, record_of
 
 WARM_UPS = (1, 10, 50, 200, 800, 4000)
 USUAL = TranslatorConfig(

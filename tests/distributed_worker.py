@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from course_lib.cli import main
+from course_lib.cli.main import main
 from course_lib.trainer import loop
 
 MAKE_STEP = loop.make_step

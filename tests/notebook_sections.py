@@ -8,8 +8,8 @@ import nbformat
 from chapter_times import FAST, Cells, sections
 
 from course_lib.exercises import exercises
-from course_lib.exercises.notebook_builder import is_marked
-from course_lib.exercises.stubs import defined
+from course_lib.exercises.library.stubs import defined
+from course_lib.exercises.workbook.notebook_builder import is_marked
 
 
 def fast_track(cells: Cells) -> Cells:

@@ -16,7 +16,7 @@ from code_metrics import code_lines, core_lines, definitions
 from torch import nn
 
 import notebooks
-from course_lib.exercises.exercise_bank import chapters
+from course_lib.exercises.checking.exercise import chapters
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
@@ -25,16 +25,12 @@ MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else ch
 ORDER = (  # modules on the same line do not import each other
     ("support",),
     ("__init__",),
-    ("command_line",),
-    ("data",),
+    ("records", "data"),
     *((module,) for module in MODULES),
     ("interop", "trainer"),
-    ("tasks", "conversation"),
+    ("tasks",),
     ("probes",),
     ("exercises", "viz"),
-    ("command_options",),
-    ("training_commands",),
-    ("model_commands",),
     ("cli",),
 )
 NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}

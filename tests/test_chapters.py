@@ -22,7 +22,7 @@ from explorer_page import EXPLORERS
 from notebook_sections import printed_bodies
 from PIL import Image
 
-from course_lib.exercises.exercise_bank import exercise
+from course_lib.exercises.checking.exercise import exercise
 from course_lib.viz.explorer_base import FOLDER
 from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import course_lib
-from course_lib import cli, model_commands, training_commands
-from course_lib.cli import main
-from course_lib.command_options import TASK_OPTIONS
+from course_lib.cli import main as cli
+from course_lib.cli import model_commands, training_commands
+from course_lib.cli.command_options import TASK_OPTIONS
+from course_lib.cli.main import main
 
 ROOT = Path(course_lib.__file__).parents[1]
 
@@ -130,7 +131,7 @@ def test_a_process_ends_with_the_exit_code_and_the_sentence(tmp_path):
 
 def test_the_command_is_called_course():
     (command,) = entry_points(group="console_scripts", name="course")
-    assert command.value == "course_lib.cli:main"
+    assert command.value == "course_lib.cli.main:main"
 
 
 def test_a_download_prints_where_the_files_are_and_the_next_command(monkeypatch, tmp_path, capsys):

@@ -14,9 +14,10 @@ import torch
 from parity import assert_same
 from tiny_tasks import TASKS, WRITER, settings, write_library, write_play
 
-from course_lib import cli, training_commands
 from course_lib.beam_search import beam_search
-from course_lib.command_options import TASK_OPTIONS
+from course_lib.cli import main as cli
+from course_lib.cli import training_commands
+from course_lib.cli.command_options import TASK_OPTIONS
 from course_lib.data import (
     LANGUAGES,
     Tokenizer,
@@ -28,6 +29,7 @@ from course_lib.data import (
 from course_lib.data.multi30k_files import CAPTIONS, SPLITS
 from course_lib.evaluation import corpus_scores
 from course_lib.gpt import parse_rate
+from course_lib.records.results import read_entries
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, RealTranslator, read_pairs
@@ -35,7 +37,6 @@ from course_lib.tasks.numbers import Translator
 from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
 from course_lib.trainer.distributed import World
-from course_lib.trainer.results import read_entries
 from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline, locked
 from course_lib.transformer import Transformer
 

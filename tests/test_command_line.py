@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.command_line import as_typed, environment_path, paint_signs, runnable
+from course_lib.support.terminal import as_typed, environment_path, paint_signs, runnable
 
 
 @pytest.fixture

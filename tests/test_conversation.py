@@ -12,8 +12,9 @@ from hf_fixtures import published as save_published
 from tokenizers import AddedToken, decoders, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from course_lib import cli, conversation, model_commands
-from course_lib.conversation import Conversation, continue_text, render, sampler
+from course_lib.cli import conversation, model_commands
+from course_lib.cli import main as cli
+from course_lib.cli.conversation import Conversation, continue_text, render, sampler
 from course_lib.interop.chat_template import ChatTemplate, read_chat_template
 from course_lib.kv_cache import Engine
 
@@ -254,7 +255,7 @@ def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys
     save_published("llama", tmp_path)
     assert cli.main(["chat", "--weights", str(tmp_path)]) == 2
     assert "no chat template" in capsys.readouterr().err
-    monkeypatch.setattr("course_lib.model_commands.find_weights", lambda name: folder)
+    monkeypatch.setattr("course_lib.cli.model_commands.find_weights", lambda name: folder)
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\nTwo\n"))
     assert cli.main(["chat", "--tokens", "2", "--top-k", "1"]) == 0
     out = capsys.readouterr().out

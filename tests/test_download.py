@@ -19,7 +19,7 @@ import huggingface_hub
 import pytest
 from parity import says
 
-from course_lib import cli
+from course_lib.cli import main as cli
 from course_lib.data.limited_progress import LimitedProgress
 from course_lib.interop import download as module
 from course_lib.interop.download import download

@@ -30,9 +30,9 @@ from torch.nn import functional as F
 from course_lib import masks, transformer
 from course_lib.data import read_library
 from course_lib.modern_decoder import RMSNorm
+from course_lib.records.results import read_entries, read_record, record_of, write_entries
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.trainer.loop import fit
-from course_lib.trainer.results import read_entries, read_record, record_of, write_entries
 
 pytestmark = pytest.mark.usefixtures("no_network")
 LIBRARY_SIZES = dict(max_len=8, num_layers=1, num_heads=2, batch_size=3, val_windows=5)

@@ -21,7 +21,7 @@ from course_lib.batching import batch_by_tokens, padding_fraction
 from course_lib.beam_search import beam_step
 from course_lib.data_parallel import split_batch
 from course_lib.exercises import clinic
-from course_lib.exercises.check import caught_at
+from course_lib.exercises.checking.check import caught_at
 from course_lib.interop import gpt2, llama
 from course_lib.modern_decoder import ModernConfig
 from course_lib.tasks.numbers import load_or_train

@@ -16,7 +16,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from test_architecture import FILES, imports
 
-from course_lib.exercises import check_installation, environment_check
+from course_lib.exercises import check_installation
+from course_lib.exercises.workbook import environment_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -13,11 +13,11 @@ from torch.testing import assert_close
 from course_lib import gpt
 from course_lib.data import read_shakespeare, side_by_side
 from course_lib.gpt import GPT, GPTConfig
+from course_lib.records.results import read_record
 from course_lib.tasks import language_model
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start
-from course_lib.trainer.results import read_record
 
 pytestmark = pytest.mark.usefixtures("no_network")
 GPT2_START = 0.02

@@ -11,9 +11,9 @@ import navigation
 import pytest
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.notebook_builder import source_of
-from course_lib.exercises.public_issues import course_repository, with_links
-from course_lib.exercises.workbook import workbook_files
+from course_lib.exercises.checking.public_issues import course_repository, with_links
+from course_lib.exercises.workbook.notebook_builder import source_of
+from course_lib.exercises.workbook.workbook_folder import workbook_files
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = navigation.chapters()

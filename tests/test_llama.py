@@ -8,7 +8,7 @@ from parity import assert_equal
 from random_inputs import make_generator
 from torch import nn
 
-from course_lib import cli
+from course_lib.cli import main as cli
 from course_lib.gpt import sample
 from course_lib.interop import llama
 from course_lib.modern_decoder import ModernEngine

@@ -16,7 +16,7 @@ import torch
 from parity import Pretended, says
 from tiny_tasks import TASKS, WRITER, settings, without_clock, write_play
 
-from course_lib import cli
+from course_lib.cli import main as cli
 from course_lib.data import draw_pairs
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k, read_pairs

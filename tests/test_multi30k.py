@@ -10,16 +10,16 @@ from tiny_tasks import REAL as TINY
 from torch.nn import functional as F
 
 from course_lib.batching import TokenBatches
+from course_lib.cli.training_commands import evaluate_sentences
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
 from course_lib.evaluation import corpus_scores
+from course_lib.records.results import read_record
 from course_lib.tasks import multi30k
 from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, RealTranslator, read_pairs
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.results import read_record
 from course_lib.trainer.run_folder import load_pipeline, load_weights, read_checkpoint, saved_epochs
 from course_lib.training import ADAM, label_smoothed_cross_entropy
-from course_lib.training_commands import evaluate_sentences
 from course_lib.transformer import Transformer
 
 

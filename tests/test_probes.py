@@ -14,7 +14,8 @@ from styled_models import VOCAB as STYLED_VOCAB
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib import cli, probes
+from course_lib import probes
+from course_lib.cli import main as cli
 from course_lib.decoder_only import DecoderOnly
 from course_lib.exercises import known_mistakes
 from course_lib.gpt import GPT, GPTConfig

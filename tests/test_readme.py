@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cli import parser, task_of
+from course_lib.cli.main import parser, task_of
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from course_lib.data import LANGUAGES, read_library, spell
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.data.number_words import split_of
-from course_lib.exercises.clinic_cases import catalogued
+from course_lib.exercises.questions.clinic_cases import catalogued
 from course_lib.tokenization import BPETokenizer, byte_words, train_bpe, train_bpe_indexed
 
 SPECIAL = ("[eos]", "[pad]", "[eos]!")

@@ -213,7 +213,7 @@ def test_a_file_counts_as_changed_until_it_is_synced_and_again_when_it_is_revert
         ("course_lib/exercises/bank/masks.py", ["00_start_here", "06_masks"], ["07_encoder"]),
         ("course_lib/exercises/bank/encoder.py", ["07_encoder", "16_bug_clinic"], ["06_masks"]),
         ("course_lib/masks.py", ["09_transformer", "12_decoding"], ["01_attention"]),
-        ("course_lib/tasks/ablation.json", ["18_decoder_only"], ["17_real_translation"]),
+        ("course_lib/records/ablation.json", ["18_decoder_only"], ["17_real_translation"]),
         ("notebooks/06_masks.ipynb: code", ["06_masks"], ["07_encoder"]),
         ("notebooks/06_masks.ipynb", [], ["06_masks"]),
     ],

@@ -12,8 +12,9 @@ import torch
 from parity import Pretended, says
 from tiny_tasks import REAL, settings
 
-from course_lib import training_commands
-from course_lib.cli import main
+from course_lib.cli import training_commands
+from course_lib.cli.main import main
+from course_lib.records.results import add_entry, read_entries
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.tasks.multi30k import Multi30k, RealConfig
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
@@ -21,7 +22,6 @@ from course_lib.trainer import hardware
 from course_lib.trainer.distributed import init_distributed
 from course_lib.trainer.hardware import check_memory
 from course_lib.trainer.loop import graceful_shutdown
-from course_lib.trainer.results import add_entry, read_entries
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]

@@ -19,9 +19,9 @@ import glossary
 import slides
 from translator_file import TRANSLATOR, write_translator
 
-from course_lib.exercises.exercise_bank import exercise, exercises
-from course_lib.exercises.notebook_builder import Chapter, Edition
-from course_lib.exercises.public_issues import course_repository, report_link
+from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.public_issues import course_repository, report_link
+from course_lib.exercises.workbook.notebook_builder import Chapter, Edition
 from course_lib.viz.explorer_base import FOLDER
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.plots import image_tag

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from course_lib.exercises.progress import items
+from course_lib.exercises.library.progress import items
 from notebooks import ROOT, chapters, rewrite
 
 BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exercises\.)")

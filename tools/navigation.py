@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 from nbformat import v4
 
-from course_lib.exercises.notebook_builder import NAVIGATION
+from course_lib.exercises.workbook.notebook_builder import NAVIGATION
 from notebooks import ROOT, chapters, rewrite
 
 BOX = "You will build"

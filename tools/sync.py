@@ -44,12 +44,12 @@ def needed(chapter: str) -> set[str]:
 def shown(chapter: str) -> set[str]:
     """Return the records and the exercise-bank modules that a chapter's outputs depend on."""
     # imported after the export, because the list of exercises is read once
-    from course_lib.exercises.catalogue import tasks
-    from course_lib.exercises.exercise_bank import exercise, exercises
+    from course_lib.exercises.checking.exercise import exercise, exercises
+    from course_lib.exercises.questions.question import tasks
 
     homes = {name: f"course_lib/exercises/bank/{exercise(name).module}.py" for name in exercises()}
     code = code_of(on_disk(chapter))
-    records = {f"course_lib/tasks/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
+    records = {f"course_lib/records/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
     if "progress()" in code:
         return records | set(homes.values())
     here = [task for task in tasks() if chapter.startswith(f"notebooks/{task.chapter:02}_")]

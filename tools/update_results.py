@@ -20,10 +20,11 @@ import difference_effects
 import mutant_tables
 import paper_audit
 
-from course_lib.exercises import exercise_bank, exercises, known_mistakes
-from course_lib.exercises.mistake_catalogue import Mistake
-from course_lib.exercises.public_issues import with_links
-from course_lib.trainer.results import Entry, read_entries, read_record, record_of
+from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises.checking import exercise
+from course_lib.exercises.checking.mistake import Mistake
+from course_lib.exercises.checking.public_issues import with_links
+from course_lib.records.results import Entry, read_entries, read_record, record_of
 from notebooks import ROOT, chapters, rewrite
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -322,7 +323,7 @@ def common_mistakes(module: str) -> str:
 
 REGIONS: dict[str, Callable[[], str]] = {
     "lessons": lessons,
-    **{f"mistakes_{name}": partial(common_mistakes, name) for name in exercise_bank.chapters()},
+    **{f"mistakes_{name}": partial(common_mistakes, name) for name in exercise.chapters()},
     "summary": summary,
     "mistakes": mistake_counts,
     "numbers": lambda: by_seed(

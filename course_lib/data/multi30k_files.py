@@ -2,7 +2,7 @@
 
 The corpus was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
 "non-commercial research and/or educational purposes". This repository quotes five of the captions
-(``course_lib/tasks/multi30k_translations.json``) and contains nothing else from it.
+(``course_lib/records/multi30k_translations.json``) and contains nothing else from it.
 """
 
 import gzip
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pooch
 
-from course_lib.command_line import as_typed
 from course_lib.data.limited_progress import LimitedProgress
+from course_lib.support.terminal import as_typed
 from course_lib.support.user_folders import data_folder
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"

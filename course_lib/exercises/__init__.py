@@ -1,15 +1,15 @@
 """Exercises that identify the learner's mistakes, and a workbook that grows into a library."""
 
-from course_lib.exercises.attempts import attempt
-from course_lib.exercises.check_report import Report
-from course_lib.exercises.clinic import causes, clinic, diagnose
-from course_lib.exercises.environment_check import check_installation
-from course_lib.exercises.exercise_bank import exercises, known_mistakes
-from course_lib.exercises.fallbacks import core_only, parts_of_yours, provide_fallbacks
-from course_lib.exercises.guesses import guess
-from course_lib.exercises.learner_export import export_mine
-from course_lib.exercises.notebook_api import check, predict, score_test
-from course_lib.exercises.progress import progress
+from course_lib.exercises.checking.exercise import exercises, known_mistakes
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.library.attempts import attempt
+from course_lib.exercises.library.export import export_mine
+from course_lib.exercises.library.fallbacks import core_only, parts_of_yours, provide_fallbacks
+from course_lib.exercises.library.progress import progress
+from course_lib.exercises.questions.clinic import causes, clinic
+from course_lib.exercises.workbook.environment_check import check_installation
+from course_lib.exercises.workbook.guesses import guess
+from course_lib.exercises.workbook.notebook_api import check, diagnose, predict, score_test
 
 __all__ = [
     "Report",

@@ -1,11 +1,17 @@
-"""The chat template of a published model."""
+"""The chat template of a published model, and the text that it makes of a conversation."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from course_lib.interop.config_fields import read_json
 from course_lib.interop.gguf_file import read_metadata
+
+Message = Mapping[str, str]  # with the keys "role" and "content"
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,31 @@ def read_chat_template(path: Path | str) -> ChatTemplate:
         )
     bos, eos = (content.get(name) or "" for name in ("bos_token", "eos_token"))
     return ChatTemplate(content["chat_template"], bos, eos)
+
+
+def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
+    """Format messages with the template, up to the point where the answer begins.
+
+    Raises ValueError if the template rejects them, or is not a valid Jinja template.
+    """
+
+    def reject(reason: str) -> None:
+        """Raise an error with the message from the template."""
+        raise TemplateError(reason)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = reject
+    try:
+        return environment.from_string(template.source).render(
+            messages=messages,
+            add_generation_prompt=True,
+            bos_token=template.bos_token,
+            eos_token=template.eos_token,
+        )
+    except TemplateError as error:
+        raise ValueError(f"the chat template cannot be used: {error}") from None
 
 
 def _from_gguf(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pooch
 from filelock import FileLock
 
-from course_lib.command_line import as_typed
+from course_lib.support.terminal import as_typed
 from course_lib.support.user_folders import data_folder
 
 

@@ -10,7 +10,12 @@ MOVED = {
     "course_lib.atomic_write": "course_lib.support.atomic_write",
     "course_lib.attention_capture": "course_lib.support.attention_capture",
     "course_lib.data.user_folders": "course_lib.support.user_folders",
+    "course_lib.conversation": "course_lib.interop.chat_template",
+    "course_lib.exercises.clinic_cases": "course_lib.exercises.questions.clinic_cases",
+    "course_lib.exercises.clinic_measures": "course_lib.exercises.questions.clinic_measures",
+    "course_lib.exercises.clinic_models": "course_lib.exercises.questions.clinic_models",
     "course_lib.input_checks": "course_lib.support.input_checks",
+    "course_lib.trainer.results": "course_lib.records.results",
 }
 
 

@@ -1,7 +1,6 @@
 """An explorer for masks, which define the keys that each query may look at (paper, §3.2.3)."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,13 +11,14 @@ from course_lib.interop import to_additive, to_blocked
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
+from course_lib.records.results import record_of
 from course_lib.viz.explorer_base import Explorer
 
 PAD, BOS, UNK = "[pad]", "[bos]", "[unk]"
 ENCODER, DECODER, CROSS = "encoder self-attention", "decoder self-attention", "cross-attention"
 MAX_WORDS = 6
 D_MODEL = 8
-RECORD = Path(__file__).with_name("mask_layer.json")  # written by experiments/mask_layer.py
+RECORD = record_of("mask_layer")
 
 
 class MaskExplorer(Explorer):

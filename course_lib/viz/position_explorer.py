@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,9 +11,10 @@ from traitlets import Int, List, Unicode
 
 from course_lib.modern_decoder import apply_rope, rope_angles
 from course_lib.positions import sinusoidal_encoding
+from course_lib.records.results import record_of
 from course_lib.viz.explorer_base import Explorer
 
-RECORD = Path(__file__).with_name("learned_positions.json")  # by experiments/learned_positions.py
+RECORD = record_of("learned_positions")
 
 
 @contextmanager

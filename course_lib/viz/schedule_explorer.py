@@ -5,7 +5,7 @@ from typing import Any
 
 from traitlets import Int, List
 
-from course_lib.trainer.results import Entry, read_record
+from course_lib.records.results import Entry, read_record
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.viz.explorer_base import Explorer
 

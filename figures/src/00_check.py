@@ -7,7 +7,7 @@ from colours import KEY, LINE, VALUE, shade
 from drawing import Box, group, page, rect, tag, text
 
 from course_lib.exercises import check
-from course_lib.exercises.check_report import Report
+from course_lib.exercises.checking.report import Report
 
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 HEAD = "def causal_mask(length, device=None):"

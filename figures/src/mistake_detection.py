@@ -6,9 +6,9 @@ from colours import INK, PAPER, VALUE, mix
 from drawing import Box, centred, page, rect, text
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.check import caught_at
-from course_lib.exercises.outcomes import KINDS
-from course_lib.exercises.public_issues import with_links
+from course_lib.exercises.checking.check import caught_at
+from course_lib.exercises.checking.outcomes import KINDS
+from course_lib.exercises.checking.public_issues import with_links
 
 LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 

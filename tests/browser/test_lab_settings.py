@@ -4,7 +4,7 @@ import pytest
 from browser_driver import Lab
 from playwright.sync_api import Page
 
-from course_lib.exercises.workbook import make_workbook
+from course_lib.exercises.workbook.workbook_folder import make_workbook
 
 MAX_JUMP = 20  # pixels
 SCROLLED = "jupyterapp.shell.currentWidget.content.node.querySelector('.jp-WindowedPanel-outer')"

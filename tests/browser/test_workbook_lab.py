@@ -3,7 +3,7 @@
 from browser_driver import Lab, code_cells
 from playwright.sync_api import expect
 
-from course_lib.exercises.workbook import make_workbook
+from course_lib.exercises.workbook.workbook_folder import make_workbook
 
 STUB = "raise NotImplementedError"
 RIGHT = "return torch.ones(length, length, dtype=torch.bool, device=device).tril()"

@@ -15,10 +15,10 @@ from random_inputs import make_generator, random_ids
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from course_lib.cli.training_commands import TASKS
 from course_lib.trainer.checkpoint import read_metadata
 from course_lib.trainer.loop import make_step, start
 from course_lib.trainer.run_folder import find_checkpoint
-from course_lib.training_commands import TASKS
 from course_lib.transformer import Transformer, TransformerConfig
 
 DEVICE = os.environ.get("COURSE_TEST_DEVICE", "cuda")

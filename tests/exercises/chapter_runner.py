@@ -13,9 +13,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises import learner_export
-from course_lib.exercises.check_report import Report
-from course_lib.exercises.exercise_bank import exercises
+from course_lib.exercises.checking.exercise import exercises
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.library import export
 
 
 class Runner:
@@ -48,7 +48,7 @@ def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
 
     os.chdir(folder)
     sys.path.insert(0, folder)
-    learner_export.examine_apart = lambda package, asked, limit, texts: {
+    export.examine_apart = lambda package, asked, limit, texts: {
         name: Report(name, True) for names in asked.values() for name in names
     }  # another test covers the separate process
     shell, outputs = InteractiveShell.instance(), []

@@ -7,10 +7,10 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.exercises import check, clinic, diagnose, known_mistakes, predict, score_test
-from course_lib.exercises.catalogue import find, tasks
-from course_lib.exercises.check_report import UNTOUCHED
-from course_lib.exercises.mutation_score import TESTS, judge_test
-from course_lib.exercises.predictions import Prediction, judge_prediction
+from course_lib.exercises.checking.report import UNTOUCHED
+from course_lib.exercises.questions.mutation_score import TESTS, judge_test
+from course_lib.exercises.questions.predictions import Prediction, judge_prediction
+from course_lib.exercises.questions.question import find, tasks
 
 PREDICTIONS = [task for task in tasks() if isinstance(task, Prediction)]
 
@@ -93,7 +93,11 @@ def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
         (known_mistakes, "causal_mas", "did you mean causal_mask"),
         (lambda name: predict(name, 16), "length_of_row_500", "length_of_row_499"),
         (lambda name: score_test(name, print), "test_of_the_pats", "test_of_the_past"),
-        (lambda name: find(name, Prediction), "test_of_the_past", "in course_lib.exercises.pred"),
+        (
+            lambda name: find(name, Prediction),
+            "test_of_the_past",
+            "in course_lib.exercises.questions",
+        ),
         (diagnose, "loss_near_zer0", "did you mean loss_near_zero"),
         (clinic("loss_near_zero").probe, "causalty", "did you mean causality"),
     ],

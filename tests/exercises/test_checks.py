@@ -16,15 +16,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
-from course_lib.exercises.check import examine
-from course_lib.exercises.check_report import Stage
-from course_lib.exercises.exercise_bank import exercise, right_answers
-from course_lib.exercises.mistake_catalogue import Mistake, define
-from course_lib.exercises.mistake_matching import outcome_of
-from course_lib.exercises.notebook_builder import Chapter
-from course_lib.exercises.outcomes import largest
-from course_lib.exercises.stubs import stub
-from course_lib.exercises.trial import try_out
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.exercise import exercise, right_answers
+from course_lib.exercises.checking.matching import outcome_of
+from course_lib.exercises.checking.mistake import Mistake, define
+from course_lib.exercises.checking.outcomes import largest
+from course_lib.exercises.checking.report import Stage
+from course_lib.exercises.checking.trial import try_out
+from course_lib.exercises.library.stubs import stub
+from course_lib.exercises.workbook.notebook_builder import Chapter
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = {  # in all styles, the course's own first

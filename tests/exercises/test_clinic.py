@@ -2,16 +2,16 @@
 
 import pytest
 
-from course_lib.exercises.clinic import (
+from course_lib.exercises import diagnose
+from course_lib.exercises.questions.clinic import (
     PROBES_BY_NAME,
     causes,
     clinic,
-    diagnose,
     examine_fix,
     try_probe,
 )
-from course_lib.exercises.clinic_cases import CASES, DECOYS
-from course_lib.exercises.clinic_models import Patient
+from course_lib.exercises.questions.clinic_cases import CASES, DECOYS
+from course_lib.exercises.questions.clinic_models import Patient
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

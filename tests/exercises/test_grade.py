@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import cli
-from course_lib.exercises import separate_process
-from course_lib.exercises.check_report import Report
-from course_lib.exercises.exercise_bank import exercise, exercises
-from course_lib.exercises.grade import Row, as_csv, grade, learners, printable
-from course_lib.exercises.json_serialization import from_json, to_json
-from course_lib.exercises.learner_package import INIT, module_text
-from course_lib.exercises.separate_process import examine_apart, state_of
-from course_lib.exercises.trial import try_out
+from course_lib.cli import main as cli
+from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.checking.trial import try_out
+from course_lib.exercises.grading.grade import Row, as_csv, grade, learners, printable
+from course_lib.exercises.library import separate_process
+from course_lib.exercises.library.json_serialization import from_json, to_json
+from course_lib.exercises.library.package import INIT, module_text
+from course_lib.exercises.library.separate_process import examine_apart, state_of
 
 HEAD = "import torch\nfrom torch import Tensor\n\n\n"
 CAUSAL = """def causal_mask(length, device=None):
@@ -112,8 +112,8 @@ class MultiHeadAttention(torch.nn.Module):
 """
 FORGERY = """
 import os
-import course_lib.exercises.separate_process as separate_process
-from course_lib.exercises.check_report import Report
+import course_lib.exercises.library.separate_process as separate_process
+from course_lib.exercises.checking.report import Report
 separate_process.examine = lambda name, candidate: Report(name, True)
 good = dict(passed=True, attempted=True, hint="", mistake="", detail="", seen=[])
 lines = [separate_process.to_json(answer) for answer in (dict(module="masks"), good, good)]
@@ -379,7 +379,7 @@ def quick(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return {name: Report(name, True) for names in wanted.values() for name in names}
 
-    monkeypatch.setattr("course_lib.exercises.grade.examine_apart", examine)
+    monkeypatch.setattr("course_lib.exercises.grading.grade.examine_apart", examine)
     monkeypatch.chdir(tmp_path)
     hand_in(tmp_path / "ada", masks="")
     hand_in(tmp_path / "bob", masks="")

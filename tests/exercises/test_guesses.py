@@ -6,8 +6,9 @@ import re
 import ipywidgets as widgets
 import pytest
 
-from course_lib.exercises import guess, guesses, workbook
-from course_lib.exercises.guess_box import EMPTY, LONGEST, UNKNOWN, GuessBox
+from course_lib.exercises import guess
+from course_lib.exercises.workbook import guesses
+from course_lib.exercises.workbook.guess_box import EMPTY, LONGEST, UNKNOWN, GuessBox
 
 ASKED = "Is $x^2$ *twice* `x`?"
 TOLD = "No, it is $x \\cdot x$ & *more* than `x`."
@@ -23,7 +24,7 @@ def library(tmp_path, monkeypatch):
     cells = [{"cell_type": "code", "source": source} for source in cells]
     page = tmp_path / "notebooks" / "00_start.ipynb"
     page.write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    monkeypatch.setattr(workbook, "COURSE", tmp_path)
+    monkeypatch.setattr(guesses, "COURSE", tmp_path)
     monkeypatch.chdir(tmp_path)
     guesses.explanations.cache_clear()
     (tmp_path / "my_lib").mkdir()

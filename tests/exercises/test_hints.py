@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.check import examine
-from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.mistake_catalogue import define
-from course_lib.exercises.outcomes import Outcome, differences
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.mistake import define
+from course_lib.exercises.checking.outcomes import Outcome, differences
 
 ATTENTION = "scaled_dot_product_attention"
 

@@ -11,11 +11,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from course_lib import cli
-from course_lib.exercises import jupyter_lab, workbook
-from course_lib.exercises.check_report import Report
-from course_lib.exercises.progress import items, note
-from course_lib.exercises.workbook import make_workbook
+from course_lib.cli import main as cli
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.library.progress import items, note
+from course_lib.exercises.workbook import jupyter_lab
+from course_lib.exercises.workbook import workbook_folder as workbook
+from course_lib.exercises.workbook.workbook_folder import make_workbook
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = ("00_start_here", "01_attention", "06_masks")

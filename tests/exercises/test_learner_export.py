@@ -14,12 +14,13 @@ import torch
 from nbclient import NotebookClient
 from textbooks import cells_of
 
-from course_lib.exercises import learner_export, parts_of_yours, separate_process
-from course_lib.exercises.attempts import LAST, PASSED, attempt
-from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.learner_export import export, export_mine
-from course_lib.exercises.learner_package import INIT, cells_in, module_text
-from course_lib.exercises.stubs import defined
+from course_lib.exercises import parts_of_yours
+from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.library import separate_process
+from course_lib.exercises.library.attempts import LAST, PASSED, attempt
+from course_lib.exercises.library.export import export, export_mine
+from course_lib.exercises.library.package import INIT, cells_in, module_text
+from course_lib.exercises.library.stubs import defined
 
 START = """import torch
 from torch import Tensor
@@ -92,7 +93,7 @@ def library(tmp_path, monkeypatch):
             (folder / file.name).write_text(module_text(file.stem))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(learner_export, "examine_apart", examine_here)
+    monkeypatch.setattr("course_lib.exercises.library.export.examine_apart", examine_here)
     yield folder
     for name in [n for n in sys.modules if n.split(".")[0] == "my_lib"]:
         del sys.modules[name]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import cli
-from course_lib.exercises.catalogue import tasks
-from course_lib.exercises.check_report import Report
-from course_lib.exercises.exercise_bank import exercise, exercises
-from course_lib.exercises.learner_package import INIT
-from course_lib.exercises.notebook_builder import Chapter
-from course_lib.exercises.progress import Item, Progress, items, note, progress
+from course_lib.cli import main as cli
+from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.library.package import INIT
+from course_lib.exercises.library.progress import Item, Progress, items, note, progress
+from course_lib.exercises.questions.question import tasks
+from course_lib.exercises.workbook.notebook_builder import Chapter
 
 CHAPTERS = [Chapter.read(path) for path in Path(__file__).parents[2].glob("notebooks/*.ipynb")]
 RIGHT = Report("causal_mask", True)

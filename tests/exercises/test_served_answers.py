@@ -12,9 +12,9 @@ from torch.testing import assert_close
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.bank.multi_head import ByEinsum
-from course_lib.exercises.check import examine
-from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.served_answers import lacks_attributes, serve
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.library.served_answers import lacks_attributes, serve
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask
 from course_lib.modern_decoder import SwiGLU

@@ -9,9 +9,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from course_lib.add_norm import LayerNorm
-from course_lib.exercises.check import examine, order_of
-from course_lib.exercises.served_answers import serve
-from course_lib.exercises.signature_adapter import MissingOption, adapt
+from course_lib.exercises.checking.check import examine, order_of
+from course_lib.exercises.checking.signatures import MissingOption, adapt
+from course_lib.exercises.library.served_answers import serve
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.multi_head import MultiHeadAttention
 

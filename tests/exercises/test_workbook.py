@@ -16,11 +16,14 @@ import nbformat
 import pytest
 from workbook_solver import MODULES, WORKED, reference_answers, tasks
 
-from course_lib import cli
-from course_lib.exercises import exercises, stubs, workbook
-from course_lib.exercises.check_report import Report
-from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
-from course_lib.exercises.notebook_builder import (
+from course_lib.cli import main as cli
+from course_lib.exercises import exercises
+from course_lib.exercises.checking.exercise import Exercise, exercise, known_mistakes
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.library import stubs
+from course_lib.exercises.library.progress import note
+from course_lib.exercises.workbook import workbook_folder as workbook
+from course_lib.exercises.workbook.notebook_builder import (
     EDITIONS,
     Chapter,
     Edition,
@@ -28,8 +31,7 @@ from course_lib.exercises.notebook_builder import (
     is_marked,
     source_of,
 )
-from course_lib.exercises.progress import note
-from course_lib.exercises.workbook import copy_chapters, fill, make_workbook
+from course_lib.exercises.workbook.workbook_folder import copy_chapters, fill, make_workbook
 from notebooks import METADATA
 
 ANSWERS = {n: a for chapter in WORKED.values() for n, a in reference_answers(chapter).items()}

@@ -19,12 +19,12 @@ from workbook_solver import (
 )
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.catalogue import tasks as other_tasks
-from course_lib.exercises.check_report import CORRECT
-from course_lib.exercises.exercise_bank import exercise, right_answers
-from course_lib.exercises.learner_package import LIBRARY, cells_in, module_text
-from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
-from course_lib.exercises.separate_process import examine_apart
+from course_lib.exercises.checking.exercise import exercise, right_answers
+from course_lib.exercises.checking.report import CORRECT
+from course_lib.exercises.library.package import LIBRARY, cells_in, module_text
+from course_lib.exercises.library.separate_process import examine_apart
+from course_lib.exercises.questions.question import tasks as other_tasks
+from course_lib.exercises.workbook.notebook_builder import is_marked, new_cell, source_of
 
 pytestmark = pytest.mark.workbook
 KINDS = [  # chapters that use a learner's work in different ways

@@ -11,9 +11,9 @@ from torch.testing import assert_close
 from course_lib.exercises import predict, score_test
 from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache
 from course_lib.exercises.bank.transformer import APART
-from course_lib.exercises.check import examine
-from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.mistake_catalogue import course_source, define
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.mistake import course_source, define
 
 IN_TEXTBOOKS = {
     "sinusoidal_encoding": annotated.sines_and_cosines,

@@ -9,11 +9,11 @@ from typing import Any
 
 from chapter_runner import Runner
 
-from course_lib.exercises import stubs
-from course_lib.exercises.catalogue import tasks as other_tasks
-from course_lib.exercises.learner_package import LIBRARY
-from course_lib.exercises.notebook_builder import Chapter, is_marked, source_of
-from course_lib.exercises.workbook import TASKS, make_workbook
+from course_lib.exercises.library import stubs
+from course_lib.exercises.library.package import LIBRARY
+from course_lib.exercises.questions.question import tasks as other_tasks
+from course_lib.exercises.workbook.notebook_builder import Chapter, is_marked, source_of
+from course_lib.exercises.workbook.workbook_folder import TASKS, make_workbook
 from course_lib.interop.weights import missing_weights
 from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
 from notebooks import NEEDS_WEIGHTS

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.module_checks import keeps_still, survivors
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import keeps_still, survivors
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.trial import (
     D_K,
     B,
     T,

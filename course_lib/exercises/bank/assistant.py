@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.assistant import ChatTokens
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import Trial, as_trial, function_trial, normal, observe
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.outcomes import Outcome
+from course_lib.exercises.checking.trial import Trial, as_trial, function_trial, normal, observe
 
 TOKENS = ChatTokens(user=7, assistant=8, end=9)
 CHATS = torch.tensor([[7, 3, 4, 5, 8, 2, 1, 9, 0, 0], [7, 6, 3, 8, 1, 2, 4, 2, 5, 9],

@@ -8,10 +8,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import Mistake, ignored, mistakes_of
-from course_lib.exercises.module_checks import survivors
-from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, as_trial, function_trial, normal
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import survivors
+from course_lib.exercises.checking.mistake import Mistake, ignored, mistakes_of
+from course_lib.exercises.checking.trial import (
+    D_K,
+    D_V,
+    B,
+    H,
+    S,
+    T,
+    Trial,
+    as_trial,
+    function_trial,
+    normal,
+)
 
 
 def inputs(

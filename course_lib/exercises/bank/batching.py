@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.outcomes import describe
-from course_lib.exercises.scalar_checks import calls
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.outcomes import describe
+from course_lib.exercises.checking.scalar_trials import calls
 
 MANY = [  # no two pairs have the same longer and shorter side
     (5, 9), (2, 2), (7, 3), (4, 6), (9, 1), (1, 1), (6, 6), (8, 5), (3, 2), (4, 4), (7, 10), (1, 5),

@@ -1,8 +1,8 @@
 """Exercises for chapter 25: trials, known mistakes and correct answers."""
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.scalar_checks import calls
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.scalar_trials import calls
 
 MEAN = "Averaged over the processes, factor · loss must equal the mean loss over all tokens."
 SIZES = {

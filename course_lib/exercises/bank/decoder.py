@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from course_lib.add_norm import AddNorm
 from course_lib.exercises.bank.encoder import IGNORED, sums_missing
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.module_checks import TORCH_ATTENTION, dropout_trials, sees_later
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials, sees_later
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.trial import (
     D_K,
     B,
     H,

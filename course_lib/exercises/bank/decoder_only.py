@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from course_lib.encoder import Encoder
 from course_lib.exercises.bank.transformer import APART, WIDE
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.module_checks import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import (
     TORCH_ATTENTION,
     embedding_dropout,
     glorot_ratio,
@@ -19,8 +18,9 @@ from course_lib.exercises.module_checks import (
     loudness,
     sees_later,
 )
-from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.outcomes import describe
+from course_lib.exercises.checking.trial import (
     Trial,
     as_trial,
     by_name,

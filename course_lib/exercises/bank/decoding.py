@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.decoding import argmax_tokens
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.small_models import SmallScript, small_config, small_model
-from course_lib.exercises.trial import Trial, answer_to, as_trial
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.outcomes import Outcome, describe
+from course_lib.exercises.checking.small_models import SmallScript, small_config, small_model
+from course_lib.exercises.checking.trial import Trial, answer_to, as_trial
 from course_lib.kv_cache import decoding_engine
 
 MAX_LEN = 9

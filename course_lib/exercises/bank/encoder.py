@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.encoder import EncoderLayer
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import Mistake, ignored, mistakes_of
-from course_lib.exercises.module_checks import TORCH_ATTENTION, dropout_trials
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials
+from course_lib.exercises.checking.mistake import Mistake, ignored, mistakes_of
+from course_lib.exercises.checking.trial import (
     B,
     H,
     S,

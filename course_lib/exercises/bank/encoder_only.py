@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.trial import B, S, answer_to, as_trial, function_trial, normal
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.trial import B, S, answer_to, as_trial, function_trial, normal
 
 NUM_ORDINARY, PAD, MASK = 17, 17, 18
 SPECIAL = dict(num_ordinary=NUM_ORDINARY, mask_id=MASK, pad_id=PAD)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.trial import B, T, Trial, as_trial, normal
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.trial import B, T, Trial, as_trial, normal
 
 ACCURACY = (
     "Divide the number of correct predictions by the number of real tokens. Count both over all "

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.scalar_checks import calls, number
-from course_lib.exercises.trial import D_K, D_V, H, S, T, Trial, as_trial
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.scalar_trials import calls, number
+from course_lib.exercises.checking.trial import D_K, D_V, H, S, T, Trial, as_trial
 
 D_MODEL = H * D_K
 SEVERAL = {

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.bank.attention import wrongly_scaled
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.module_checks import keeps_still, sees_later, survivors
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import keeps_still, sees_later, survivors
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.outcomes import Outcome
+from course_lib.exercises.checking.trial import (
     D_K,
     B,
     H,

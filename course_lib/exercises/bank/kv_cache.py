@@ -9,9 +9,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import NOTHING, mistakes_of
-from course_lib.exercises.trial import D_K, D_V, B, H, Trial, answer_to, as_trial, filled, normal
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import NOTHING, mistakes_of
+from course_lib.exercises.checking.trial import (
+    D_K,
+    D_V,
+    B,
+    H,
+    Trial,
+    answer_to,
+    as_trial,
+    filled,
+    normal,
+)
 from course_lib.kv_cache import Engine
 from course_lib.masks import causal_mask
 from course_lib.multi_head import join_heads, split_heads

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.trial import Trial, as_trial, function_trial
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.trial import Trial, as_trial, function_trial
 
 RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # padding is 3, and 0 is a normal token
 LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # padding is 0 and comes first

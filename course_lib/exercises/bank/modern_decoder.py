@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.bank.gpt import projected
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import mistakes_of
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.trial import (
     D_K,
     D_V,
     B,

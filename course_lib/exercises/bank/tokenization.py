@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.trial import Trial, as_trial
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.trial import Trial, as_trial
 from course_lib.tokenization import merge_pair, train_bpe_indexed
 
 FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n": 3}

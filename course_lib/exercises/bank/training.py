@@ -3,9 +3,9 @@
 import torch
 from torch.nn import functional as F
 
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.training_trials import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.training_trials import (
     BATCHES,
     CLIP,
     LR,

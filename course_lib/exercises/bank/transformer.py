@@ -10,16 +10,16 @@ from torch.nn import functional as F
 
 from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
-from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
-from course_lib.exercises.module_checks import (
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import (
     TORCH_ATTENTION,
     embedding_dropout,
     glorot_ratio,
     loudness,
     sees_later,
 )
-from course_lib.exercises.trial import (
+from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.trial import (
     D_K,
     H,
     Trial,

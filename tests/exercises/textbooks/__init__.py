@@ -10,9 +10,10 @@ from typing import Any
 
 from workbook_solver import MODULES
 
-from course_lib.exercises import exercises, stubs
-from course_lib.exercises.exercise_bank import exercise, right_answers
-from course_lib.exercises.learner_package import LIBRARY
+from course_lib.exercises import exercises
+from course_lib.exercises.checking.exercise import exercise, right_answers
+from course_lib.exercises.library import stubs
+from course_lib.exercises.library.package import LIBRARY
 from textbooks import annotated, d2l, nanogpt, pytorch_tutorial, uva
 
 BOOKS: Mapping[str, ModuleType] = {

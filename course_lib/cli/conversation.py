@@ -1,0 +1,208 @@
+"""Generate text and hold conversations with a published language model, token by token."""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+from torch import Tensor
+
+from course_lib.decoding import sample_tokens
+from course_lib.gpt import GPT, text_engine
+from course_lib.interop import gpt2, llama
+from course_lib.interop.chat_template import Message, read_chat_template, render
+from course_lib.interop.config_fields import read_json
+from course_lib.kv_cache import Engine
+from course_lib.modern_decoder import ModernDecoder
+
+ENCODERS = (  # the model types, in config.json, of encoder-only models
+    "albert",
+    "bert",
+    "camembert",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+)
+MOST_TOKENS = 8_192  # in a conversation; the keys and values of more tokens take gigabytes
+Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
+
+
+def model_type(path: Path | str) -> str | None:
+    """Return the model type in a folder's ``config.json``, or None if there is no such file.
+
+    Raises ValueError if models of this type do not generate text.
+    """
+    config = Path(path) / "config.json"
+    kind = read_json(config).get("model_type") if config.is_file() else None
+    if kind in ENCODERS:
+        raise ValueError(
+            f"{path} contains an encoder-only model (model_type={kind!r}), which turns text into "
+            "vectors but does not generate text; choose a decoder-only model, such as GPT-2 or "
+            "Llama"
+        )
+    return kind
+
+
+def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
+    """Load a model in GPT-2's or Llama's layout, and its tokenizer.
+
+    Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
+    """
+    loader = gpt2 if model_type(path) == "gpt2" else llama
+    model, tokenizer = loader.from_pretrained(path)
+    if tokenizer is None:
+        raise ValueError(
+            f"{path} has no tokenizer.json to read the text with; the transformers library "
+            f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+        )
+    return model, tokenizer
+
+
+def sampler(seed: int = 0, **options: Any) -> Draw:
+    """Return a function that samples the next token with these options of ``sample_tokens``.
+
+    Raises ValueError if an option is out of range.
+    """
+    sample_tokens(torch.zeros(1, 1), **options)  # checks the options before a model is loaded
+    generator = torch.Generator().manual_seed(seed)
+    return lambda logits: sample_tokens(logits, generator=generator, **options)
+
+
+def special_ids(tokenizer: Tokenizer) -> set[int]:
+    """Return the ids of all special tokens; generated text ends at any of them."""
+    added = tokenizer.get_added_tokens_decoder()
+    return {number for number, token in added.items() if token.special}
+
+
+def write(
+    engine: Engine, ids: Sequence[int], ends: Collection[int], draw: Draw, tokens: int
+) -> Iterator[int]:
+    """Feed ids to an engine, and yield the ids of at most ``tokens`` new tokens.
+
+    A token whose id is in ``ends`` ends the text.
+    """
+    room = engine.caches[0].max_len
+    for _ in range(min(tokens, room - engine.length - len(ids) + 1)):
+        token = int(draw(engine.step(torch.tensor([ids]))))
+        if token in ends:
+            return
+        yield token
+        ids = [token]
+
+
+def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
+    """Yield the tokens' text as its characters become complete, without special tokens."""
+    stream = DecodeStream(skip_special_tokens=True)
+    for token in tokens:
+        if text := stream.step(tokenizer, token):
+            yield text
+
+
+def continue_text(
+    model: GPT | ModernDecoder, tokenizer: Tokenizer, prompt: str, tokens: int, draw: Draw
+) -> Iterator[str]:
+    """Yield a prompt, and then, piece by piece, the model's continuation of it.
+
+    Raises ValueError if the prompt is empty or too long.
+    """
+    ids = tokenizer.encode(prompt).ids
+    if not ids:
+        raise ValueError("the prompt is empty; pass the beginning of the text with --prompt TEXT")
+    limit = model.config.max_len
+    if len(ids) > limit:
+        raise ValueError(
+            f"the prompt has {len(ids):,} tokens, but this model reads at most {limit:,}"
+        )
+    engine = text_engine(model, min(limit, len(ids) + tokens))
+    new = write(engine, ids, special_ids(tokenizer), draw, tokens)
+    yield from decode(tokenizer, (token for part in (ids, new) for token in part))
+
+
+class Conversation:
+    """A chat with a published model that was trained to chat; the model reads each token only once.
+
+    ``notes`` contains remarks about the last answer, for example that it was cut off.
+    ``ends`` contains the ids that end an answer, and ``end_id`` is the id of the model's own end
+    token, or None if the tokenizer does not know this token.
+
+    Args:
+        path: A folder or a GGUF file that ``load_writer`` can read, with a chat template.
+        draw: The function that ``sampler`` returned.
+        tokens: The maximum number of tokens in an answer.
+
+    Raises:
+        ValueError: If the path contains no such model, no tokenizer, or no chat template.
+    """
+
+    def __init__(self, path: Path | str, draw: Draw, tokens: int = 500) -> None:
+        model_type(path)  # rejects an encoder-only model, which has no chat template either
+        self.template = read_chat_template(path)
+        self.model, self.tokenizer = load_writer(path)
+        self.draw = draw
+        self.tokens = tokens
+        self.end_id = self.tokenizer.token_to_id(self.template.eos_token)
+        self.ends = special_ids(self.tokenizer)
+        if self.end_id is not None:
+            self.ends.add(self.end_id)
+        self.messages: list[Message] = []
+        self.notes: list[str] = []
+        self.room = min(self.model.config.max_len, MOST_TOKENS)
+        self.engine = text_engine(self.model, self.room)
+        self.ids: list[int] = []  # of the conversation; the engine has read the first of them
+
+    def answer(self, question: str) -> Iterator[str]:
+        """Yield the answer to a question piece by piece, given the conversation so far.
+
+        If the caller stops early, the conversation keeps the part that was yielded. If the question
+        no longer fits, a new conversation begins.
+        Raises ValueError if the question alone is too long for the model.
+        """
+        self.notes.clear()
+        messages = [*self.messages, {"role": "user", "content": question}]
+        ids = self._encoded(messages)
+        if len(ids) >= self.room:
+            messages = messages[-1:]
+            ids = self._encoded(messages)
+            if len(ids) >= self.room:
+                raise ValueError(
+                    f"the question takes {len(ids):,} tokens and leaves no room for an answer in a "
+                    f"conversation of {self.room:,}; ask a shorter question"
+                )
+            self.notes.append(
+                "this answer begins a new conversation, because the question did not fit in the "
+                f"earlier one, which can have {self.room:,} tokens"
+            )
+        read = min(cache.length for cache in self.engine.caches)  # all of them, after a Ctrl-C
+        known = len(os.path.commonprefix([self.ids[:read], ids[:-1]]))  # it takes lists, too
+        self.engine.truncate(known)
+        self.ids = ids
+        answer = ""
+        try:
+            for part in decode(self.tokenizer, self._new_tokens(known)):
+                answer += part
+                yield part
+        finally:
+            self.messages = [*messages, {"role": "assistant", "content": answer}]
+
+    def _encoded(self, messages: Sequence[Message]) -> list[int]:
+        """Return the ids of a conversation, up to the point where the answer begins."""
+        text = render(self.template, messages)
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _new_tokens(self, known: int) -> Iterator[int]:
+        """Yield the tokens of an answer, and add them to the conversation's ids."""
+        start = len(self.ids)
+        for token in write(self.engine, self.ids[known:], self.ends, self.draw, self.tokens):
+            self.ids.append(token)
+            yield token
+        if len(self.ids) > self.room:
+            self.notes.append(f"cut off: a conversation can have at most {self.room:,} tokens")
+        elif len(self.ids) == start + self.tokens:
+            self.notes.append(f"cut off at {self.tokens:,} tokens; --tokens N allows more")

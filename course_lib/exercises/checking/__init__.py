@@ -1,0 +1,1 @@
+"""Check an answer by trials and known mistakes."""

@@ -1,0 +1,218 @@
+"""Check an attempt: run the trials, sort the errors by severity, and name the mistake."""
+
+import inspect
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+from course_lib.exercises.checking.call_tracer import watched
+from course_lib.exercises.checking.error_messages import (
+    explain,
+    from_outside,
+    learners_frame,
+    wrote_above,
+)
+from course_lib.exercises.checking.exercise import Exercise, exercise
+from course_lib.exercises.checking.matching import (
+    FULL_MATCH,
+    expected_outcomes,
+    fails,
+    find_mistake,
+    likeness,
+    outcome_of,
+)
+from course_lib.exercises.checking.mistake import Mistake
+from course_lib.exercises.checking.outcomes import KINDS, Failure, Outcome, differences
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.checking.signatures import MissingOption, adapt
+from course_lib.exercises.checking.trial import try_out, usual_settings
+
+LEFTOVER = "Your code is there, but `raise NotImplementedError` still follows it. Delete that line."
+
+UNTRIED = Outcome(error=NotImplementedError())
+
+
+@usual_settings()
+def examine(name: str, candidate: object) -> Report:
+    """Run all of an exercise's trials on an attempt, and report any errors instead of raising them.
+
+    Raises:
+        ValueError: If there is no exercise with that name.
+    """
+    task = exercise(name)
+    is_of_kind = inspect.isclass(task.definition) == inspect.isclass(candidate)
+    if not callable(candidate) or not is_of_kind:
+        return _not_a_candidate(task, candidate)
+    expected_outcomes(name)  # before the watch, because this runs the course's own
+    with watched(task.shortcuts, task.definition, candidate) as verdict:
+        seen = observations(task, candidate)
+        shortcut = verdict()
+    unwritten = [s.error for s in seen if isinstance(s.error, NotImplementedError)]
+    if len(unwritten) == len(seen):
+        return _unwritten(task, unwritten[0])
+    if shortcut:
+        return Report(name, False, hint=shortcut, kind="runs")
+    failures = ordered(task, seen)
+    failed = {failure.trial for failure in failures}
+    wrong = {n for n in failed if not isinstance(seen[n].error, MissingOption)}
+    stages = task.stages(failed, wrong)
+    core = [failure for failure in failures if failure.trial < task.core_size]
+    if not failures:
+        detail = "1 trial" if len(seen) == 1 else f"{len(seen)} trials"
+        return Report(name, True, detail=detail, stages=stages)
+    report = _named(task, candidate, seen, core or failures)
+    return replace(report, passed=not core, stages=stages)
+
+
+def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
+    """Run all trials; if one fails, try other ways to match layers of the same shape."""
+    tried = adapt(candidate, task.definition)
+    seen = [try_out(task.trials[0], tried)]
+    with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
+        seen += [try_out(trial, tried) for trial in task.trials[1:]]
+        order = layer_order(task, candidate, seen)
+        if order:
+            tried = adapt(candidate, task.definition, order)
+            seen = [try_out(trial, tried) for trial in task.trials]
+    return seen
+
+
+def layer_order(
+    task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
+) -> dict[str, str]:
+    """Match each layer of an attempt with the course's layer that has the same role.
+
+    If the names do not settle this, layers of the same shape may be matched in the wrong order, so
+    we repeat the first failing core trial with the other possible orders. Returns the course's
+    name for each layer, or an empty dict to keep the default order.
+    """
+    for place, outcome in enumerate(seen[: task.core_size]):
+        if not _agrees(task, place, outcome):
+            trial, tried = task.trials[place], adapt(candidate, task.definition)
+            try_out(trial, tried)
+            for order in () if outcome.error else getattr(tried, "orders", ()):
+                if _agrees(task, place, try_out(trial, adapt(candidate, task.definition, order))):
+                    return order
+            break
+    return {}
+
+
+def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
+    """Before an answer is served, find the order of its layers; usually only one order fits."""
+    task = exercise(name)
+    tried = adapt(answer, task.definition)
+    seen = [try_out(task.trials[0], tried)]
+    if getattr(tried, "orders", ()):
+        seen += [try_out(trial, tried) for trial in task.trials[1 : task.core_size]]
+    return layer_order(task, answer, seen)
+
+
+def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
+    """Return whether a trial had the expected outcome."""
+    expected = expected_outcomes(task.name)[place]
+    wrong = differences(outcome, expected, task.trials[place].kind, "")
+    return outcome.error is None and not any(wrong)
+
+
+def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
+    """List all failures, stage by stage, with coarse errors before subtle ones."""
+    single = any(outcome.alone for outcome in seen)  # some trials unpack it as a pair
+
+    def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:
+        """Return the sort key for a failure; missing arguments and different names come last."""
+        beyond, stage = failure.trial >= task.core_size, bisect(task.ends, failure.trial)
+        kind, formal = KINDS.index(failure.kind), _is_formal(task, seen, failure)
+        misled = single and not seen[failure.trial].alone and failure.kind != "runs"
+        return beyond, formal, failure.unwritten, misled, failure.alone, stage, kind
+
+    return sorted(complaints(task, seen), key=place)
+
+
+def _is_formal(task: Exercise, seen: Sequence[Outcome], failure: Failure) -> bool:
+    """Return whether an extra fails only because an argument is missing or a name differs."""
+    missing = isinstance(seen[failure.trial].error, MissingOption)
+    return failure.trial >= task.core_size and (missing or failure.kind == "parameters")
+
+
+def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
+    """Yield every failure, trial by trial."""
+    trials = zip(task.trials, seen, expected_outcomes(task.name), strict=True)
+    for place, (trial, mine, right) in enumerate(trials):
+        failures: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
+        if mine.error is not None:
+            kind = "runs" if learners_frame(mine.error) else trial.kind  # else: our code rejects it
+            unwritten = isinstance(mine.error, NotImplementedError)
+            failures = [Failure(kind, *explain(mine.error), unwritten)]
+        for wrong in failures:
+            yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
+
+
+def _not_a_candidate(task: Exercise, candidate: object) -> Report:
+    """Reject an object of the wrong kind, such as a class instead of a function."""
+    if candidate is None or candidate is ...:
+        return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
+    kind = "class" if inspect.isclass(task.definition) else "function"
+    hint = f"{task.name} should be a {kind}. Pass the {kind} itself, without calling it."
+    description = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
+    return Report(task.name, False, hint=hint, kind="runs", detail=f"this is {description}")
+
+
+def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
+    """Distinguish an untouched stub from one with code above its ``raise``."""
+    if wrote_above(error):
+        return Report(task.name, False, hint=LEFTOVER, kind="runs")
+    hint = "Replace `raise NotImplementedError` with your own code."
+    return Report(task.name, False, hint=hint, kind="runs", attempted=False)
+
+
+def _named(
+    task: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
+) -> Report:
+    """Report the first failure, and name the known mistake that explains it, if any."""
+    first = failures[0]
+    if seen[first.trial].alone:
+        seen = [outcome if outcome.alone else UNTRIED for outcome in seen]
+    mistake = None if first.unwritten else find_mistake(task, candidate, seen, first)
+    hint = first.sentence if mistake is None else f"This is what you get when {mistake.sentence}."
+    details = [first.detail, from_outside(candidate)]
+    second = _second_problem(task, seen, failures, mistake)
+    if second is not None:
+        hint += f" There is also a second problem. {second.sentence}"
+    if mistake is not None and (second is not None or first.kind == "runs"):
+        details.insert(0, f"The first failure: {first.sentence}")
+    detail = "\n".join(line for line in details if line)
+    return Report(task.name, False, mistake.name if mistake else None, hint, first.kind, detail)
+
+
+def _second_problem(
+    task: Exercise, seen: Sequence[Outcome], failures: Sequence[Failure], mistake: Mistake | None
+) -> Failure | None:
+    """Find a failure that cannot have the same cause as the first one.
+
+    We are sure of this if a single tensor is returned instead of a pair, or if the known mistake
+    explains the first failing stage completely but passes a trial that the attempt fails.
+    """
+    first = failures[0]
+    end = task.ends[bisect(task.ends, first.trial)]
+    sure = mistake is not None and likeness(seen[:end], mistake) == FULL_MATCH
+    for other in failures[1:]:
+        if other.alone and not first.alone:
+            if mistake is None or not outcome_of(mistake, other.trial).alone:
+                return other
+        elif sure and mistake is not None and not (other.unwritten or other.alone):
+            if not fails(mistake, other.trial) and not _is_formal(task, seen, other):
+                return other
+    return None
+
+
+def caught_at(mistake: Mistake) -> tuple[str, str]:
+    """Return the stages that catch a known mistake, and the kind of its first failure."""
+    task = exercise(mistake.exercise)
+    seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
+    failures = ordered(task, seen)
+    stages = task.stages({failure.trial for failure in failures})
+    failed = " · ".join(stage.name for stage in stages if not stage.held)
+    return failed, failures[0].kind if failures else ""

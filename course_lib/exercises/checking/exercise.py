@@ -1,0 +1,136 @@
+"""Look up exercises, their known mistakes and their correct answers in the bank."""
+
+import difflib
+import re
+from bisect import bisect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from course_lib.exercises.checking.mistake import Mistake, course_definition
+from course_lib.exercises.checking.report import Stage
+from course_lib.exercises.checking.trial import Trial, usual_settings
+
+PACKAGE = Path(__file__).resolve().parents[2]
+BANK = PACKAGE / "exercises" / "bank"
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise, and how its answers are checked.
+
+    Args:
+        name: The name of the exported definition.
+        module: The module that exports it.
+        minutes: How many minutes a first-time learner needs.
+        core: The trials that every correct answer must pass, by stage: required arguments and
+            masks, gradients and parameters. The first trial is the textbook case.
+        hints: Hints for the learner; each reveals more than the one before.
+        shortcuts: Torch functions that would solve the whole exercise, with a message for each.
+        extras: The trials for other options, corner cases and devices, by stage.
+        methods: For a class, the methods that the learner writes; if empty, all of them.
+        unnamed: An edit to the course's definition, unlike any known mistake; it lets the
+            tests see what the check says about an unknown mistake.
+    """
+
+    name: str
+    module: str
+    minutes: int
+    core: Mapping[str, Sequence[Trial]]
+    hints: Sequence[str] = ()
+    shortcuts: Mapping[Any, str] = field(default_factory=dict)
+    extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    methods: Sequence[str] = ()
+    unnamed: tuple[str, str] = ("", "")
+
+    @property
+    def stubs(self) -> list[str]:
+        """Return the names that become stubs: the definition, or some of its methods."""
+        return [f"{self.name}.{method}" for method in self.methods] or [self.name]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Return all trials in order, starting with the core."""
+        return [t for steps in (self.core, self.extras) for step in steps.values() for t in step]
+
+    @property
+    def core_size(self) -> int:
+        """Return the number of trials in the core."""
+        return sum(map(len, self.core.values()))
+
+    @property
+    def definition(self) -> Callable[..., Any]:
+        """Return the course's own definition."""
+        return course_definition(self.module, self.name)
+
+    @property
+    def ends(self) -> list[int]:
+        """Return the cumulative number of trials at the end of each stage."""
+        return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
+
+    def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
+        """Return the stages; trials in ``wrong`` fail for reasons other than a missing argument."""
+        missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
+        names = enumerate([*self.core, *self.extras])
+        return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
+
+
+@cache
+def chapters() -> dict[str, int]:
+    """Map each module to the number of the chapter that exports it, in chapter order."""
+    pattern = re.compile(r"File to edit: \S*?(\d\d)_\w+\.ipynb")
+    heads = {path.stem: path.read_text("utf-8")[:400] for path in PACKAGE.glob("*.py")}
+    numbers = {module: pattern.search(head) for module, head in heads.items()}
+    numbered = [(int(number[1]), module) for module, number in numbers.items() if number]
+    return {module: number for number, module in sorted(numbered)}
+
+
+@cache
+def _catalogue() -> dict[str, Exercise]:
+    """Return the exercises from all chapters, by name."""
+    rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
+    return {task.name: task for room in rooms for task in room.EXERCISES}
+
+
+def _room(module: str) -> ModuleType:
+    """Import the bank's exercises for one module of the course."""
+    with usual_settings():  # the bank computes numbers when it is imported
+        return import_module(f"course_lib.exercises.bank.{module}")
+
+
+def exercises() -> list[str]:
+    """Return the names of all exercises in chapter order."""
+    return list(_catalogue())
+
+
+def exercise(name: str) -> Exercise:
+    """Return the exercise with a given name."""
+    return look_up(name, _catalogue(), "exercise")
+
+
+def known_mistakes(name: str) -> list[Mistake]:
+    """Return the known mistakes for an exercise."""
+    bank = _room(exercise(name).module).MISTAKES
+    return [mistake for mistake in bank if mistake.exercise == name]
+
+
+def right_answers(name: str) -> tuple[Any, ...]:
+    """Return the bank's correct answers to an exercise, other than the course's definition."""
+    return _room(exercise(name).module).ANSWERS.get(name, ())
+
+
+def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:
+    """Return the entry with a given name, or raise a ValueError that lists similar names.
+
+    The message also contains ``place``, which says where the entries are defined.
+    """
+    if name in entries:
+        return entries[name]
+    near = difflib.get_close_matches(str(name), entries, n=3) or entries
+    raise ValueError(f"there is no {kind} {name!r}{place}; did you mean {', '.join(near)}?")

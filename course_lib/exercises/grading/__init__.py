@@ -1,0 +1,1 @@
+"""Grade a whole class."""

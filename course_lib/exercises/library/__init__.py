@@ -1,0 +1,1 @@
+"""The learner's own package ``my_lib``, and their progress."""

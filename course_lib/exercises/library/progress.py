@@ -1,0 +1,131 @@
+"""Store a learner's progress in a file in their package, and show it."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from course_lib.exercises.checking.exercise import chapters, exercise, exercises
+from course_lib.exercises.checking.report import CORRECT, UNTOUCHED, WRONG, Report
+from course_lib.exercises.library.kept_file import KeptFile
+from course_lib.exercises.library.package import LIBRARY, find_library
+from course_lib.exercises.questions.question import tasks
+
+CELLS = 10  # of a bar
+STATES = (UNTOUCHED, WRONG, CORRECT)
+PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state"] in STATES)
+
+
+@dataclass(frozen=True)
+class Item:
+    """An exercise or task, with its chapter, kind (such as ``"build"``), and time in minutes."""
+
+    name: str
+    chapter: int
+    kind: str
+    minutes: int
+
+    def __str__(self) -> str:
+        """Show everything but the chapter."""
+        return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
+
+
+@dataclass(frozen=True, repr=False)
+class Progress:
+    """The state of every exercise and task, chapter by chapter."""
+
+    states: dict[Item, str]
+
+    def __repr__(self) -> str:
+        """Show a line for each chapter."""
+        return self.listing(with_items=False)
+
+    def listing(self, with_items: bool = True) -> str:
+        """Show a line for each chapter, followed by a line for each of its items."""
+        lines = [_done_and_left(self.states), ""]
+        for heading, states in self._chapters():
+            lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
+            if with_items:
+                lines += [f"    {_sign([states[item]])} {item}" for item in states]
+        return "\n".join(lines)
+
+    def bars(self) -> str:
+        """Show a line with a bar for each chapter."""
+        lines = [f"{_done_and_left(self.states)} (without reading)", ""]
+        for heading, states in self._chapters():
+            left = [item.minutes for item, state in states.items() if state != CORRECT]
+            done = len(states) - len(left)
+            full = CELLS * done // len(states)
+            bar = "█" * full + "░" * (CELLS - full)
+            count = f"{done:2} of {len(states):2}  {sum(left):3} min left"
+            lines.append(f"{_sign(states.values())} {heading:27}  {bar}  {count}")
+        return "\n".join(lines)
+
+    @property
+    def next_item(self) -> Item | None:
+        """Return the first item that is not done."""
+        return next((item for item, state in self.states.items() if state != CORRECT), None)
+
+    def _chapters(self) -> Iterator[tuple[str, dict[Item, str]]]:
+        """Yield a heading for each chapter with the states of its items."""
+        for number, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
+            modules = [module for module, chapter in chapters().items() if chapter == number]
+            yield " · ".join([f"Chapter {number:02}", *modules]), dict(pairs)
+
+
+def note(report: Report) -> Report:
+    """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
+
+    Once an exercise is correct, it stays correct; otherwise the latest state counts. Nothing is
+    sent anywhere.
+    """
+    package = Path(LIBRARY)
+    if package.is_dir() and report.state != UNTOUCHED:
+        PROGRESS.change(package, lambda entries: _add(report, entries))
+    return report
+
+
+def progress(folder: Path | str | None = None) -> Progress:
+    """Return the progress in a workbook (default: the current folder, even without ``my_lib``)."""
+    library = Path(LIBRARY) if folder is None else find_library(Path(folder))
+    entries = PROGRESS.read(library)
+    states = {name: str(entry["state"]) for name, entry in entries.items()}
+    return Progress({item: states.get(item.name, UNTOUCHED) for item in items()})
+
+
+def noted(package: Path, name: str) -> dict[str, str | None]:
+    """Return an exercise's state, and the mistake found in it; both are None before any attempt."""
+    return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
+
+
+def items() -> list[Item]:
+    """List every exercise and task in chapter order."""
+    built = [exercise(name) for name in exercises()]
+    listed = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
+    listed += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
+    return sorted(listed, key=lambda item: item.chapter)
+
+
+def _add(report: Report, entries: dict[str, Any]) -> bool:
+    """Add a report's state unless the exercise was already correct; return whether it was added."""
+    if not report.passed and entries.get(report.name, {}).get("state") == CORRECT:
+        return False
+    entries[report.name] = {"state": report.state, "mistake": report.mistake}
+    return True
+
+
+def _done_and_left(states: Mapping[Item, str]) -> str:
+    """Count the items that are done, and add up the time for the others."""
+    left = [item.minutes for item, state in states.items() if state != CORRECT]
+    hours, minutes = divmod(sum(left), 60)
+    done = len(states) - len(left)
+    return f"{done} of {len(states)} done, about {hours} h {minutes} min left"
+
+
+def _sign(states: Collection[str]) -> str:
+    """Return the symbol that summarizes several states."""
+    if {*states} == {CORRECT, UNTOUCHED}:
+        return "◐"  # begun, and nothing is wrong
+    done = set(states) == {CORRECT}
+    return Report("", done, attempted=set(states) != {UNTOUCHED}).title[0]

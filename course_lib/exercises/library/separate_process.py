@@ -1,0 +1,282 @@
+"""Examine a learner's library in another process, with limits on time and memory.
+
+The other process sends the results of the learner's definitions as data, which we then compare.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+from course_lib.exercises.checking.check import complaints, examine
+from course_lib.exercises.checking.exercise import Exercise, exercise
+from course_lib.exercises.checking.outcomes import Outcome
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.checking.signatures import adapt
+from course_lib.exercises.checking.trial import try_out
+from course_lib.exercises.library.fallbacks import COURSE, from_course
+from course_lib.exercises.library.json_serialization import from_json, to_json
+from course_lib.exercises.library.package import LIBRARY
+
+BROKEN = "did not run"
+LATE = "the time limit for all exercises was reached"
+START = 60.0  # seconds that a process may need to import torch
+MEMORY = 8 << 30  # bytes of memory that a process may use
+FILE = 64 << 20  # bytes in a file that it writes
+SENT = 16 << 20  # bytes that it may send; all right answers together are 1 MB
+SOURCE = 1 << 20  # bytes in a module
+ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
+Todo = dict[str, list[str]]  # exercises by module
+
+
+def state_of(report: Report) -> str:
+    """Return a report's state, or ``"did not run"``."""
+    return BROKEN if report.kind == BROKEN else report.state
+
+
+def examine_apart(
+    package: Path, asked: Todo, limit: float, texts: Mapping[str, str] | None = None
+) -> dict[str, Report]:
+    """Examine a learner's modules in another process, and start a new process after a crash.
+
+    We run a copy of the package, in which ``texts`` replaces some of the modules. Each module and
+    each exercise may take up to ``limit`` seconds, and all together up to ten times as long.
+    """
+    reports: dict[str, Report] = {}
+    todo: Todo = {}
+    end = time.monotonic() + 10 * limit
+    with _copied(package, texts or {}) as place:
+        for module, names in asked.items():
+            file = place / LIBRARY / f"{module}.py"
+            text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+            hint = "" if text else f"{file.name} is missing, empty or larger than 1 MB"
+            reports |= {name: Report(name, False, hint=hint, attempted=False) for name in names}
+            todo[module] = [name for name in names if re.search(rf"\b{name}\b", text)]
+        todo = {module: names for module, names in todo.items() if names}
+        while todo and time.monotonic() < end:
+            reports |= _judged(todo, *_run(place, todo, limit, end))
+    late = [name for names in todo.values() for name in names]
+    return reports | {name: _broken(name, LATE) for name in late}
+
+
+def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
+    """Run ``main`` in a separate process; return the lines that it sent, and how it ended."""
+    env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(COURSE.parent), env.get("PYTHONPATH")]))
+    env |= {"OMP_NUM_THREADS": "1"} | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
+    command = [sys.executable, "-P", "-B", "-m", __name__, str(place), json.dumps(todo)]
+    with tempfile.TemporaryFile() as sent:
+        process = subprocess.Popen(
+            command,
+            cwd=place,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=sent,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            ending = _ending(process, sent, limit, end)
+        finally:
+            with suppress(OSError, AttributeError):  # Windows has no killpg
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.wait()
+        sent.seek(0)
+        return sent.read(SENT).splitlines(), ending
+
+
+def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float) -> str:
+    """Wait until a process ends or reaches one of its limits, and describe how it ended."""
+    size, latest = 0, time.monotonic() + START + limit
+    while process.poll() is None:
+        if time.monotonic() > end:
+            return LATE
+        if time.monotonic() > latest:
+            return f"it did not finish within {limit:g} s"
+        before, size = size, os.fstat(sent.fileno()).st_size
+        if size > SENT:
+            return "it sent too much data"
+        if size > before:
+            latest = time.monotonic() + limit
+        time.sleep(0.02)
+    return f"it exited with code {process.returncode}"
+
+
+def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
+    """Turn a process's answers into reports, and remove the answered exercises from ``todo``."""
+    answers = _read(lines, ending)
+    reports: dict[str, Report] = {}
+    for module in list(todo):
+        imported = next(answers, None)
+        if imported is None:
+            break
+        if "broken" in imported:
+            hint = str(imported["broken"])
+            reports |= {name: _broken(name, hint) for name in todo.pop(module)}
+            continue
+        for answer in islice(answers, len(todo[module])):
+            name = todo[module].pop(0)
+            reports[name] = _report(name, answer)
+        if not todo[module]:
+            del todo[module]
+    return reports
+
+
+def _read(lines: Sequence[bytes], ending: str) -> Iterator[dict[str, Any]]:
+    """Yield the answers from a process that may have sent anything, and then how it ended."""
+    for line in lines:
+        try:
+            answer = dict(from_json(line))
+        except Exception:
+            ending = "it sent something unreadable"
+            break
+        yield answer
+    yield {"broken": ending}
+
+
+def _broken(name: str, hint: str) -> Report:
+    """Report an exercise that did not run."""
+    return Report(name, False, hint=hint, kind=BROKEN)
+
+
+def _report(name: str, answer: Mapping[str, Any]) -> Report:
+    """Turn an answer about an exercise into a report; a hostile process may send anything."""
+    if "broken" in answer:
+        return _broken(name, str(answer["broken"]))
+    try:
+        return _compared(exercise(name), answer)
+    except Exception as error:
+        return Report(name, False, hint=f"{type(error).__name__} when we compared its results")
+
+
+def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
+    """Rebuild a report; accept "correct" only if the results that come with it are right."""
+    mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
+    report = Report(task.name, False, mistake, hint, detail=detail)
+    if answer["passed"] is not True:
+        attempted = answer["attempted"] is True
+        held = zip(task.stages([]), answer["held"], strict=False)
+        stages = tuple(replace(stage, held=value is True) for stage, value in held)
+        return replace(report, attempted=attempted, stages=stages)
+    wrong = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
+    core = [failure for failure in wrong if failure.trial < task.core_size]
+    if core:
+        return Report(task.name, False, hint=core[0].sentence)
+    return replace(report, passed=True, stages=task.stages({f.trial for f in wrong}))
+
+
+@contextmanager
+def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """Copy the Python files in a package and next to it into a temporary folder."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve()
+        for source, target in ((package, place / LIBRARY), (package.parent, place)):
+            for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
+                is_own = file.resolve().is_relative_to(source.resolve())  # not a link
+                if is_own and file.is_file() and file.stat().st_size <= SOURCE:
+                    copy = target / file.relative_to(source)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, copy)
+        for module, text in texts.items():
+            (place / LIBRARY / f"{module}.py").write_text(text, encoding="utf-8", newline="")
+        yield place
+        with suppress(OSError):
+            _flatten(place)
+
+
+def _flatten(place: Path) -> None:
+    """Move all folders to the top; Python cannot delete a folder nested 1,000 levels deep."""
+    todo = [place]
+    while todo:
+        folder = todo.pop()
+        for inner in [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
+            todo.append(place / uuid4().hex)
+            os.replace(inner.path, todo[-1])
+
+
+def main(place: str, todo: str) -> None:
+    """Import each module in the folder ``place``; send a line for the module and each exercise."""
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _limit_resources()
+    sys.path.insert(0, place)
+    for answer in _answers(Path(place), json.loads(todo)):
+        channel.write(to_json(answer) + b"\n")
+        channel.flush()
+    os._exit(0)  # run none of the learner's code at exit
+
+
+def _limit_resources() -> None:
+    """On Linux, limit the memory and the file size, but keep existing limits that are lower."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    limits = {resource.RLIMIT_AS: MEMORY, resource.RLIMIT_FSIZE: FILE, resource.RLIMIT_CORE: 0}
+    for what, most in limits.items():
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
+    """For each module, yield whether it runs, and then an answer for each of its exercises."""
+    for module, names in todo.items():
+        try:
+            mine = import_module(f"{LIBRARY}.{module}")
+        except BaseException as error:  # a learner's module may raise anything
+            yield {"broken": _error_line(error, place / LIBRARY)}
+            continue
+        yield {"module": module}
+        for name in names:
+            try:
+                yield _tried(name, getattr(mine, name, None))
+            except BaseException as error:
+                yield {"broken": _error_line(error, place / LIBRARY)}
+
+
+def _tried(name: str, candidate: Any) -> dict[str, Any]:
+    """Examine a definition; if it passes, return its results as well."""
+    if candidate is None or from_course(candidate):
+        report = Report(name, False, attempted=False)
+    else:
+        candidate = getattr(candidate, "served", candidate)
+        report = examine(name, candidate)
+    held = [stage.held for stage in report.stages]
+    answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
+    if report.passed:
+        task = exercise(name)
+        tried = adapt(candidate, task.definition)
+        answer["seen"] = [vars(try_out(trial, tried)) for trial in task.trials]
+    return answer
+
+
+def _error_line(error: BaseException, package: Path) -> str:
+    """Describe an error, with the file and line in the package where it occurred."""
+    trace = traceback.TracebackException.from_exception(error)  # even if str(error) raises
+    places = [(frame.filename, frame.lineno) for frame in trace.stack]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno))
+    own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
+    where = "{}, line {}: ".format(*own[-1]) if own else ""
+    message = str(trace).partition("\n")[0]
+    return f"{where}{type(error).__name__}: {message}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

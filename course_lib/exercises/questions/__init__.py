@@ -1,0 +1,1 @@
+"""Predictions, tests to write, and models with a bug to find."""

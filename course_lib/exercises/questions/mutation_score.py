@@ -1,0 +1,197 @@
+"""Score a learner's test by the mistakes that it finds and by its false alarms."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from typing import Any
+
+import torch
+
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.error_messages import explain
+from course_lib.exercises.checking.exercise import exercise, known_mistakes, right_answers
+from course_lib.exercises.checking.mistake import course_definition
+from course_lib.exercises.checking.outcomes import Outcome, alike
+from course_lib.exercises.checking.report import Report
+from course_lib.exercises.checking.signatures import adapt
+from course_lib.exercises.questions.tested_definitions import MISTAKES, RIGHT_WAYS
+
+
+@dataclass(frozen=True)
+class TestTask:
+    """The task of writing a test for an exercise, or for a definition in ``tested_definitions``.
+
+    The test has to find the mistakes whose short names are in ``must``.
+    """
+
+    name: str
+    chapter: int
+    exercise: str
+    must: tuple[str, ...]
+    minutes: int = 10
+    kind: str = "write the test"
+
+    __test__ = False  # tells pytest that this is not a test
+
+    def right(self) -> Sequence[Callable]:
+        """Return correct and complete answers in several styles."""
+        for mistake in MISTAKES:
+            if mistake.exercise == self.exercise:
+                others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
+                return [course_definition(mistake.module, self.exercise), *others]
+        return whole_answers(self.exercise)
+
+    def wrong(self) -> Mapping[str, tuple[str, Callable]]:
+        """Map the short name of each mistake to a sentence and a wrong answer."""
+        of_others = [m for m in MISTAKES if m.exercise == self.exercise]
+        mistakes = of_others or known_mistakes(self.exercise)
+        return {m.name: (m.sentence, m.implementation) for m in mistakes}
+
+
+@cache
+def whole_answers(name: str) -> tuple[Callable, ...]:
+    """Return the correct answers to an exercise that pass the extras as well."""
+    task = exercise(name)
+    whole = [answer for answer in right_answers(name) if examine(name, answer).complete]
+    return (task.definition, *(adapt(answer, task.definition) for answer in whole))
+
+
+def judge_test(task: TestTask, test: object) -> Report:
+    """Run a learner's test on correct and wrong answers, without ever raising an exception."""
+    if not callable(test):
+        hint = "Write a function that takes one candidate."
+        return Report(task.name, False, hint=hint, attempted=False)
+    right = [outcome(test, candidate) for candidate in task.right()]
+    alarm = next(filter(None, (error for error, _ in right)), None)
+    if isinstance(alarm, NotImplementedError):
+        hint = "Replace `raise NotImplementedError` with your test."
+        return Report(task.name, False, hint=hint, attempted=False)
+    if alarm is not None:
+        hint = "A false alarm: your test itself raises an error on a correct answer."
+        if isinstance(alarm, AssertionError):
+            hint = "A false alarm: your test fails on a correct answer. Try `assert_close`."
+        return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
+    wrong = task.wrong()
+    outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
+    caught = {name for name, (error, _) in outcomes.items() if error is not None}
+    shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
+    score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its inputs can reveal"
+    missed = [wrong[name][0] for name in task.must if name not in caught]
+    if missed:
+        hint = f"Your test passes even though {missed[0]}."
+        if not caught:
+            hint += " A test must raise an exception, as `assert` does; what it returns is ignored."
+        return Report(task.name, False, "too_content", hint, "property", score)
+    return Report(
+        task.name, True, detail=f"finds every mistake that the task names; {score}; no false alarms"
+    )
+
+
+def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, Outcome]:
+    """Run a test with a fixed seed; return what it raised, and what the candidate returned."""
+    returned: list[Any] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        try:
+            test(_recorded(candidate, returned))
+        except (Exception, SystemExit) as error:  # any exception means that the test failed
+            return error, Outcome({"returned": returned})
+    return None, Outcome({"returned": returned})
+
+
+def _recorded(candidate: Any, returned: list[Any]) -> Any:
+    """Wrap a function or class to record what it returns, and the shapes of its parameters."""
+    if inspect.isclass(candidate):
+        members = {}
+        for name, method in inspect.getmembers(candidate, inspect.isfunction):
+            if not method.__module__.startswith("torch"):
+                members[name] = _recorded(method, returned)
+        return type(candidate.__name__, (candidate,), members)
+
+    @wraps(candidate)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the candidate, and record what it returns."""
+        result = candidate(*args, **kwargs)
+        parameters = getattr(args[0], "named_parameters", dict) if args else dict
+        shapes = [(name, x.shape) for name, x in parameters()] if result is None else []
+        returned.append([result, shapes])
+        return result
+
+    return call
+
+
+TESTS = (
+    TestTask("test_of_shares", 0, "softmax", ("over_columns",)),
+    TestTask("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
+    TestTask("test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)),
+    TestTask("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
+    TestTask("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
+    TestTask("test_of_apartness", 5, "FeedForward", ("features_centered_over_tokens",)),
+    TestTask("test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")),
+    TestTask(
+        "test_of_different_layers",
+        7,
+        "Encoder",
+        ("one_layer_repeated", "layers_copied", "plain_list"),
+    ),
+    TestTask(
+        "test_of_listening",
+        8,
+        "DecoderLayer",
+        ("cross_reads_target", "cross_attention_skipped", "cross_mask_lost"),
+    ),
+    TestTask(
+        "test_of_padding",
+        9,
+        "Transformer",
+        ("pad_id_zero", "encoder_unmasked", "cross_mask_missing"),
+    ),
+    TestTask(
+        "test_of_the_loss",
+        11,
+        "label_smoothed_cross_entropy",
+        ("padding_in_the_denominator", "padding_counted"),
+    ),
+    TestTask(
+        "test_of_the_end", 12, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
+    ),
+    TestTask("test_of_the_cache", 13, "AttentionCache", ("values_stay", "nothing_reordered")),
+    TestTask(
+        "test_of_the_penalty", 14, "length_penalty", ("exponent_negative", "alpha_multiplied")
+    ),
+    TestTask(
+        "test_of_the_batches", 17, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
+    ),
+    TestTask(
+        "test_of_the_decoder",
+        18,
+        "DecoderOnly",
+        (
+            "future_seen",
+            "future_seen_in_eval",
+            "future_seen_in_training",
+            "positions_missing",
+            "sees_only_itself",
+        ),
+    ),
+    TestTask(
+        "test_of_the_rotation",
+        21,
+        "rotate",
+        ("code_added", "twice_as_long", "sign_lost", "start_ignored"),
+    ),
+    TestTask(
+        "test_of_the_counts",
+        24,
+        "attention_flops",
+        (
+            "keys_by_target",
+            "scores_squared",
+            "scores_and_averages_forgotten",
+            "averages_forgotten",
+            "projections_forgotten",
+            "heads_forgotten",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The recorded results (``*.json``), and the module that reads them."""
