@@ -35,9 +35,9 @@ class LayerNorm(nn.Module):
         Raises ValueError if the width is not d_model.
         """
         check_width(x, self.weight.numel())
-        centred = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
-        variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1), biased
-        return self.weight * centred / (variance + self.eps).sqrt() + self.bias
+        centered = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
+        variance = centered.square().mean(dim=-1, keepdim=True)  # (..., 1), biased
+        return self.weight * centered / (variance + self.eps).sqrt() + self.bias
 
 
 class AddNorm(nn.Module):

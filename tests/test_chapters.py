@@ -22,7 +22,7 @@ from explorer_page import EXPLORERS
 from notebook_sections import printed_bodies
 from PIL import Image
 
-from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.viz.explorer_base import FOLDER
 from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
 
@@ -156,7 +156,7 @@ def test_the_box_names_exactly_the_readers_definitions(path):
     opening = "\n".join(cell.source for cell in cells(path, "markdown")[:3])
     sentence = re.search(r"\*\*You will build\*\* .*?\.(?=\s|$)", opening, re.DOTALL)[0]
     checked = re.findall(r'^check\("(\w+)", \1\)', code, re.MULTILINE)
-    stubs = {stub for name in checked for stub in exercise(name).stubs}
+    stubs = {stub for name in checked for stub in find_exercise(name).stubs}
     named = set(re.findall(r"`([\w.]+)`", sentence))
     assert named == stubs, "the sentence *You will build* must name what the check cells check"
     for call, word in {"predict": "prediction", "score_test": "test", "diagnose": "bug"}.items():

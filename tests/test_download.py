@@ -97,7 +97,7 @@ def hub(monkeypatch):
 
 def publish(monkeypatch, digests: dict[str, str | None]) -> None:
     """Put a model with these digests on the course's list."""
-    about = dict(licence="free", megabytes=5, first_try=["sample"], files=digests)
+    about = dict(license="free", megabytes=5, first_try=["sample"], files=digests)
     model = PublishedModel(repository="org/model", revision=REVISION, **about)
     monkeypatch.setitem(MODELS, GPT2, model)
 
@@ -218,7 +218,7 @@ def test_an_unknown_name_and_a_missing_network_are_explained(hub, tmp_path, monk
 
 def test_every_model_on_the_list_is_pinned_and_has_the_files_that_its_loader_reads():
     for name, model in MODELS.items():
-        assert model.licence and model.megabytes
+        assert model.license and model.megabytes
         (weights,) = [file for file in model.files if not file.endswith((".json", ".spm"))]
         assert len(model.files[weights]) == 64
         if model.package:

@@ -226,7 +226,7 @@ def test_the_masks_drawing_hides_padded_and_later_keys():
 def test_blocked_cells_are_hatched_as_in_the_plots(path):
     for parent in ElementTree.parse(path).getroot().iter():
         for cell, on_it in pairwise(parent):
-            if cell.get("fill") == plots.COLOURS["masked"]:
+            if cell.get("fill") == plots.COLORS["masked"]:
                 assert on_it.tag == SVG + "path" and on_it.get("stroke") == plots.HATCH
 
 

@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb, to_rgba
 from random_inputs import normal
 
 from course_lib.viz import plots
-from course_lib.viz.plots import COLOURS, bars, curves, heatmap, show, use_course_style
+from course_lib.viz.plots import COLORS, bars, curves, heatmap, show, use_course_style
 
 ROWS = ["seventy", "-", "eight", "<eos>"]  # T words
 COLUMNS = ["acht", "und", "sieb", "zig", "."]  # S words
@@ -35,7 +35,7 @@ def shown(monkeypatch):
     return outputs
 
 
-def colours(ax) -> torch.Tensor:
+def colors(ax) -> torch.Tensor:
     """Read the color of every cell in a heat map. Shape (T, S, 4)."""
     (image,) = ax.images
     return torch.as_tensor(image.to_rgba(image.get_array()))
@@ -66,7 +66,7 @@ def test_signed_values_have_limits_symmetric_around_a_white_zero():
     ax = heatmap(torch.tensor([[-1.0, 0.0, 0.5]]), ["q"], ["a", "b", "c"], limit=4.0)
     assert ax.images[0].get_clim() == (-4, 4)
     assert ax.images[0].get_cmap().name == "RdBu_r"
-    cold, middle, warm = colours(ax)[0]
+    cold, middle, warm = colors(ax)[0]
     assert middle[:3].min() > 0.95
     assert cold[2] > cold[0] and warm[0] > warm[2], "blue below zero, red above"
 
@@ -77,8 +77,8 @@ def test_blocked_cells_are_gray_and_differ_from_zero(limit):
     ax = heatmap(
         torch.tensor([[0.0, 0.0], [0.5, 1.0]]), ["a", "b"], ["a", "b"], mask=mask, limit=limit
     )
-    painted = colours(ax)
-    grey = torch.tensor(to_rgba(COLOURS["masked"]))
+    painted = colors(ax)
+    grey = torch.tensor(to_rgba(COLORS["masked"]))
     assert torch.allclose(painted[0, 1], grey.double(), atol=1 / 255)
     for place in [(0, 0), (1, 0), (1, 1)]:
         assert (painted[place] - grey).abs().max() > 0.1, f"cell {place} looks blocked"
@@ -94,7 +94,7 @@ def test_numbers_are_in_their_cells_but_not_in_blocked_ones():
 
 def test_a_map_of_small_weights_ranges_from_light_to_dark_with_a_color_bar():
     ax = heatmap(torch.tensor([[0.0, 0.2, 0.4]]), ["q"], ["a", "b", "c"], largest=0.4)
-    light = [float(color[:3].mean()) for color in colours(ax)[0]]
+    light = [float(color[:3].mean()) for color in colors(ax)[0]]
     assert light[0] > 0.95 and light == sorted(light, reverse=True) and light[-1] < 0.4
     assert ax.figure.axes[1].get_ylim() == (0, 0.4)
 
@@ -105,9 +105,9 @@ def test_numbers_can_be_read_on_their_cell(scale):
     ends = ends[:, [0, 1, 4, 5]] if "limit" in scale else ends
     ax = heatmap(ends, ["q"], [*"abcdef"][: ends.size(1)], numbers=True, **scale)
     light = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)  # brightness, in linear RGB
-    for cell, text in zip(colours(ax)[0, :, :3], ax.texts, strict=True):
+    for cell, text in zip(colors(ax)[0, :, :3], ax.texts, strict=True):
         ink = torch.tensor(to_rgb(text.get_color()), dtype=torch.float64)
-        dim, bright = sorted(float(colour.pow(2.2) @ light) for colour in (cell, ink))
+        dim, bright = sorted(float(color.pow(2.2) @ light) for color in (cell, ink))
         assert (bright + 0.05) / (dim + 0.05) > 4.5, f"{text.get_text()} cannot be read"
 
 
@@ -145,10 +145,10 @@ def test_every_line_goes_through_its_points_and_differs_from_the_others_without_
 
 
 def test_every_bar_has_its_height_and_name_and_equal_names_stay_separate():
-    ax = bars(["ja", "ja"], [0.75, 0.25], ylabel="probability", colour=COLOURS["value"])
+    ax = bars(["ja", "ja"], [0.75, 0.25], ylabel="probability", color=COLORS["value"])
     assert [bar.get_height() for bar in ax.patches] == [0.75, 0.25]
     assert len({bar.get_x() for bar in ax.patches}) == 2
-    assert {to_rgb(bar.get_facecolor()) for bar in ax.patches} == {to_rgb(COLOURS["value"])}
+    assert {to_rgb(bar.get_facecolor()) for bar in ax.patches} == {to_rgb(COLORS["value"])}
     assert words(ax.get_xticklabels()) == ["ja", "ja"] and ax.get_ylabel() == "probability"
 
 
@@ -222,12 +222,12 @@ def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as
 def test_the_shown_image_keeps_every_color_of_a_heat_map(shown):
     mask = torch.tensor([[True] * 8 + [False]])
     ax = heatmap(torch.arange(9.0).unsqueeze(0) / 8, ["q"], ["a"] * 9, mask=mask)
-    painted = colours(ax)[0, :, :3]
+    painted = colors(ax)[0, :, :3]
     show(ax.figure, alt="A row from dark to bright, then a grey cell.")
     image, _ = shown_image(shown[0][0])
     seen = torch.tensor(np.asarray(image.convert("RGB")) / 255).flatten(0, 1)
-    for colour in painted:
-        assert (seen - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
+    for color in painted:
+        assert (seen - color).abs().amax(dim=1).min() < 0.02, f"no pixel is {color}"
 
 
 def test_show_rejects_a_figure_without_words(shown):

@@ -19,7 +19,7 @@ import glossary
 import slides
 from translator_file import TRANSLATOR, write_translator
 
-from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.public_issues import course_repository, report_link
 from course_lib.exercises.workbook.notebook_builder import Chapter, Edition
 from course_lib.viz.explorer_base import FOLDER
@@ -136,7 +136,7 @@ def write_downloads() -> None:
     worked, learner = SITE / "downloads" / "worked", SITE / "downloads" / "to_fill_in"
     shutil.copytree(ROOT / "notebooks", worked, ignore=shutil.ignore_patterns(".*"))
     learner.mkdir()
-    tasks = {name: exercise(name) for name in exercises()}
+    tasks = {name: find_exercise(name) for name in exercises()}
     edition = Edition(tasks, frozenset(), repository=course_repository())
     for path in worked.glob("*.ipynb"):
         text = json.dumps(edition.notebook(Chapter.read(path)), ensure_ascii=False)

@@ -44,17 +44,19 @@ def needed(chapter: str) -> set[str]:
 def shown(chapter: str) -> set[str]:
     """Return the records and the exercise-bank modules that a chapter's outputs depend on."""
     # imported after the export, because the list of exercises is read once
-    from course_lib.exercises.checking.exercise import exercise, exercises
-    from course_lib.exercises.questions.question import tasks
+    from course_lib.exercises.checking.exercise import exercises, find_exercise
+    from course_lib.exercises.questions.question import questions
 
-    homes = {name: f"course_lib/exercises/bank/{exercise(name).module}.py" for name in exercises()}
+    homes = {
+        name: f"course_lib/exercises/bank/{find_exercise(name).module}.py" for name in exercises()
+    }
     code = code_of(on_disk(chapter))
     records = {f"course_lib/records/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
     if "progress()" in code:
         return records | set(homes.values())
-    here = [task for task in tasks() if chapter.startswith(f"notebooks/{task.chapter:02}_")]
-    names = {getattr(task, "exercise", "") for task in here}
-    names |= {mistake.exercise for task in here for mistake in getattr(task, "mistakes", ())}
+    here = [one for one in questions() if chapter.startswith(f"notebooks/{one.chapter:02}_")]
+    names = {getattr(one, "exercise", "") for one in here}
+    names |= {mistake.exercise for one in here for mistake in getattr(one, "mistakes", ())}
     names |= set(re.findall(r'^check\("(\w+)"', code, re.MULTILINE))
     return records | {homes[name] for name in names & homes.keys()}
 

@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from course_lib.cli.command_line import add_command, whole_from_one
-from course_lib.exercises.checking.exercise import exercise, known_mistakes
+from course_lib.exercises.checking.exercise import find_exercise, known_mistakes
 from course_lib.exercises.grading.grade import LIMIT, grade
 from course_lib.exercises.library.package import LIBRARY, find_library
 from course_lib.exercises.library.progress import noted, progress
 from course_lib.exercises.library.separate_process import examine_apart, state_of
-from course_lib.exercises.questions.question import tasks
+from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.jupyter_lab import next_chapter, open_in_jupyterlab, show_places
 from course_lib.exercises.workbook.workbook_folder import (
     copy_chapters,
@@ -153,10 +153,12 @@ def usual_workbook() -> str:
 
 def check_command(options: argparse.Namespace) -> int:
     """Check one answer in the learner's library, and print the report."""
-    for task in tasks():
-        if task.name == options.name:
-            raise ValueError(f"{task.name} is checked by its cell in chapter {task.chapter:02}")
-    module = exercise(options.name).module
+    for question in questions():
+        if question.name == options.name:
+            raise ValueError(
+                f"{question.name} is checked by its cell in chapter {question.chapter:02}"
+            )
+    module = find_exercise(options.name).module
     package = find_library(options.folder)
     tell(f"Checking {options.name} in {package}")
     (report,) = examine_apart(package, {module: [options.name]}, LIMIT).values()

@@ -165,7 +165,7 @@ def download_command(options: argparse.Namespace) -> int:
     model = MODELS[options.name]
     tell(f"Downloading {options.name} ({model.megabytes} MB) to {folder}")
     path = download(options.name, folder)
-    print(f"{options.name} is in {path}; license: {model.licence}")
+    print(f"{options.name} is in {path}; license: {model.license}")
     if model.first_try:
         command, *words = model.first_try
         tell(f"Next: {as_typed(command, '--weights', str(path), *words)}")

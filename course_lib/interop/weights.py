@@ -29,7 +29,7 @@ class PublishedModel:
     revision: str = ""
     package: str = ""
     file: str = ""
-    licence: str
+    license: str
     megabytes: int
     first_try: Sequence[str]  #: a command that uses the model, without --weights
     files: Mapping[str, str | None]

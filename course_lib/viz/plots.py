@@ -24,7 +24,8 @@ from torch import Tensor
 from course_lib.probes import ProbeResult
 
 STYLE = Path(__file__).with_name("course.mplstyle")
-COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
+COLORS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
+COLOURS = COLORS  # the name in workbooks of earlier editions
 HATCH = "#777777"  # on masked cells, because a weight of 0.5 has almost the same gray
 LINES = ["-", "--", ":", "-."]  # because most of the style's colors are equally light
 PIXELS = 96  # CSS pixels per inch
@@ -145,7 +146,7 @@ def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Co
     low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
     if limit is not None:
         low, high, name = -limit, limit, "RdBu_r"
-    return low, high, plt.get_cmap(name).with_extremes(bad=COLOURS["masked"])
+    return low, high, plt.get_cmap(name).with_extremes(bad=COLORS["masked"])
 
 
 def hatched(blocked: Tensor) -> PathPatch:
@@ -197,7 +198,7 @@ def bars(
     values: Sequence[float] | Tensor,
     *,
     ylabel: str,
-    colour: str = COLOURS["query"],
+    color: str = COLORS["query"],
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one bar for each name.
@@ -206,7 +207,7 @@ def bars(
         names: A label for every bar.
         values: Shape ``(K,)``.
         ylabel: Name and unit of the values.
-        colour: The color of the bars. For queries, keys or values, use their color in ``COLOURS``.
+        color: The color of the bars. For queries, keys or values, use their color in ``COLORS``.
         ax: The axes to draw on. The default is a new figure.
 
     Raises:
@@ -215,7 +216,7 @@ def bars(
     if len(names) != len(values):
         raise ValueError(f"got {len(names)} names for {len(values)} values")
     ax = ax or plt.subplots()[1]
-    ax.bar(range(len(names)), _plain(values), color=colour)
+    ax.bar(range(len(names)), _plain(values), color=color)
     ax.set_xticks(range(len(names)), names)
     ax.set_ylabel(ylabel)
     return ax

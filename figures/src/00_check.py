@@ -3,7 +3,7 @@
 import textwrap
 
 import torch
-from colours import KEY, LINE, VALUE, shade
+from colors import KEY, LINE, VALUE, shade
 from drawing import Box, group, page, rect, tag, text
 
 from course_lib.exercises import check
@@ -14,7 +14,7 @@ HEAD = "def causal_mask(length, device=None):"
 STUB = "    raise NotImplementedError"
 ONES = "    ones = torch.ones(length, length, dtype=torch.bool, device=device)"
 UPPER, LOWER = (f"{ONES}\n    return ones.{name}()" for name in ("triu", "tril"))
-COLOURS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
+COLORS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
 HIDDEN = "••••"
 SECONDS = 16  # of one round
 LEFT, WIDE, ROW = 20, 600, 20
@@ -51,12 +51,12 @@ def written(y: float, body: str) -> list[str]:
 
 def reported(y: float, report: Report) -> list[str]:
     """Draw a report: its verdict in color, and then the hint and the numbers, or the stages."""
-    colour = COLOURS[report.title[0]]
+    color = COLORS[report.title[0]]
     below = [report.ladder] if report.passed else [*textwrap.wrap(report.hint, 80), report.detail]
-    rows = [text(LEFT + 22, y, report.title, bold=True, colour=colour)]
+    rows = [text(LEFT + 22, y, report.title, bold=True, color=color)]
     rows += [text(LEFT + 22, y + ROW * n, row) for n, row in enumerate(filter(None, below), 1)]
     bar = Box(LEFT + 8, y - 15, 4, ROW * len(rows))
-    return [rect(bar, fill=colour, stroke=None, radius=0), *rows]
+    return [rect(bar, fill=color, stroke=None, radius=0), *rows]
 
 
 def draw() -> str:

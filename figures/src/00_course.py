@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from colours import INK, SOFT
+from colors import INK, SOFT
 from drawing import Box, group, page, rect, tag, text
 from model_parts import badge, look
 
@@ -72,11 +72,11 @@ def ways() -> str:
         ("full course", f"about {times[2]} hours: all exercises", SOFT),
     )
     parts = []
-    for i, ((name, words, colour), time) in enumerate(zip(looks, times, strict=True)):
+    for i, ((name, words, color), time) in enumerate(zip(looks, times, strict=True)):
         bar = Box(LEFT, 78 + 28 * i, time * hour, 18)
         parts += [
             text(20, bar.y + 14, name, bold=True),
-            rect(bar, fill=colour, stroke=None, radius=2),
+            rect(bar, fill=color, stroke=None, radius=2),
             text(bar.right + 10, bar.y + 14, words),
         ]
     return group(*parts)

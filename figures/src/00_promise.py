@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from colours import CIVIDIS, on_map
+from colors import CIVIDIS, on_map
 from drawing import Box, group, page, text
 from token_cells import cell
 

@@ -1,7 +1,7 @@
 """Chapter 00: the map of the architecture."""
 
 from architecture import FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
-from colours import KEY, QUERY, VALUE, shade
+from colors import KEY, QUERY, VALUE, shade
 from drawing import Box, arrow, group, move, page, text
 from model_parts import badge, mask_grid
 from token_cells import token
@@ -41,7 +41,7 @@ def legend(x: float, y: float) -> str:
         text(x + 36, y + 36, "mask: hatched, may not look"),
         *(
             group(
-                text(x + 12, y + 67 + 26 * i, name, bold=True, anchor="middle", colour=shade(role)),
+                text(x + 12, y + 67 + 26 * i, name, bold=True, anchor="middle", color=shade(role)),
                 text(x + 36, y + 67 + 26 * i, words),
             )
             for i, (name, role, words) in enumerate(roles)

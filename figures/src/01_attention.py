@@ -2,7 +2,7 @@
 
 from math import exp, sqrt
 
-from colours import INK, KEY, QUERY, VALUE, mix, shade
+from colors import INK, KEY, QUERY, VALUE, mix, shade
 from drawing import Box, arrow, group, page, polygon, rect, text
 from token_cells import number, vector
 
@@ -48,11 +48,11 @@ def row(i: int, score: float, weight: float) -> str:
     bar = Box(BAR_X, y - 9, BAR * weight, 18)
     return group(
         text(KEY_X - 10, y + 5, SOURCE[i], anchor="end"),
-        vector(Box(KEY_X, y - 16, 2 * CELL, 32), KEYS[i], colour=KEY),
+        vector(Box(KEY_X, y - 16, 2 * CELL, 32), KEYS[i], color=KEY),
         text(SCORE_X + 18, y + 5, f"{score:.2f}".replace("-", "−"), anchor="end"),
         rect(bar, fill=INK, stroke=None, radius=0),
         text(bar.right + 6, y + 5, f"{weight:.2f}"),
-        vector(Box(VALUE_X, y - 16, 2 * CELL, 32), VALUES[i], colour=VALUE),
+        vector(Box(VALUE_X, y - 16, 2 * CELL, 32), VALUES[i], color=VALUE),
     )
 
 
@@ -60,12 +60,12 @@ def headings() -> str:
     """Name the columns, and the step that computes each from the previous one."""
     y = FIRST - 46
     return group(
-        text(KEY_X + CELL, y + 14, "key", anchor="middle", bold=True, colour=shade(KEY)),
+        text(KEY_X + CELL, y + 14, "key", anchor="middle", bold=True, color=shade(KEY)),
         text(SCORE_X, y, "score", anchor="middle", bold=True),
         text(SCORE_X, y + 19, "q·k / √d_k", anchor="middle"),
         text(BAR_X, y, "weight", bold=True),
         text(BAR_X, y + 19, "softmax"),
-        text(VALUE_X + CELL, y + 14, "value", anchor="middle", bold=True, colour=shade(VALUE)),
+        text(VALUE_X + CELL, y + 14, "value", anchor="middle", bold=True, color=shade(VALUE)),
     )
 
 
@@ -73,10 +73,10 @@ def query() -> str:
     """Draw the one query, which is compared with every key."""
     box = Box(KEY_X, 84, 2 * CELL, 32)
     return group(
-        vector(box, ASKED, colour=QUERY),
-        text(KEY_X - 10, box.cy + 5, "query", bold=True, anchor="end", colour=shade(QUERY)),
+        vector(box, ASKED, color=QUERY),
+        text(KEY_X - 10, box.cy + 5, "query", bold=True, anchor="end", color=shade(QUERY)),
         text(box.right + 12, box.cy + 5, "of the position that will write “fünf”"),
-        arrow([(box.cx, box.bottom), (box.cx, FIRST - 48)], colour=QUERY, width=2.2),
+        arrow([(box.cx, box.bottom), (box.cx, FIRST - 48)], color=QUERY, width=2.2),
     )
 
 
@@ -100,8 +100,8 @@ def draw() -> str:
             for i, weight in enumerate(weights)
         ),
         *(row(i, *pair) for i, pair in enumerate(zip(scores(), weights, strict=True))),
-        vector(out, output, colour=VALUE),
-        text(out.cx, out.y - 10, "output", anchor="middle", bold=True, colour=shade(VALUE)),
+        vector(out, output, color=VALUE),
+        text(out.cx, out.y - 10, "output", anchor="middle", bold=True, color=shade(VALUE)),
         text(
             20,
             404,

@@ -2,8 +2,8 @@
 
 from math import exp, sqrt
 
-from colours import BOX_FILL, INK, KEY, QUERY, VALUE, shade, tint
-from drawing import Box, arrow, centred, group, page, rect, text
+from colors import BOX_FILL, INK, KEY, QUERY, VALUE, shade, tint
+from drawing import Box, arrow, centered, group, page, rect, text
 from token_cells import cell, heat
 
 TITLE = "Every query has one row in the scores, in the weights,\nand in the output"
@@ -22,18 +22,18 @@ def weights() -> list[list[float]]:
     return rows
 
 
-def matrix(x: float, rows: int, columns: int, name: str, shape: str, colour: str | None) -> str:
+def matrix(x: float, rows: int, columns: int, name: str, shape: str, color: str | None) -> str:
     """Draw a matrix of empty cells with its name above and its shape below."""
-    fill = tint(colour) if colour else BOX_FILL
+    fill = tint(color) if color else BOX_FILL
     top = CENTRE - rows * CELL / 2
     middle = x + columns * CELL / 2
     return group(
         *(
-            cell(Box(x + j * CELL, top + i * CELL, CELL, CELL), fill=fill, stroke=colour or INK)
+            cell(Box(x + j * CELL, top + i * CELL, CELL, CELL), fill=fill, stroke=color or INK)
             for i in range(rows)
             for j in range(columns)
         ),
-        text(middle, top - 12, name, anchor="middle", bold=True, colour=shade(colour or INK)),
+        text(middle, top - 12, name, anchor="middle", bold=True, color=shade(color or INK)),
         text(middle, top + rows * CELL + 22, shape, anchor="middle"),
     )
 
@@ -67,10 +67,10 @@ def draw() -> str:
         heat(shares, CENTRE - T * CELL / 2, weights(), CELL),
         matrix(v, S, D_V, "V", "(S, d_v)", VALUE),
         matrix(out, T, D_V, "output", "(T, d_v)", VALUE),
-        *(centred(x - GAP / 2, CENTRE, sign, size=18) for x, sign in signs.items()),
+        *(centered(x - GAP / 2, CENTRE, sign, size=18) for x, sign in signs.items()),
         arrow([(scores + S * CELL + 8, CENTRE), (shares - 8, CENTRE)], width=2.2),
-        centred(shares - STEP / 2, CENTRE - 34, "÷ √d_k"),
-        centred(shares - STEP / 2, CENTRE - 15, "softmax"),
+        centered(shares - STEP / 2, CENTRE - 34, "÷ √d_k"),
+        centered(shares - STEP / 2, CENTRE - 15, "softmax"),
         *(first_row(x, n) for x, n in ((q, d_k), (scores, S), (shares, S), (out, D_V))),
         text(
             20, 245, "Framed: one query. Bright: a large weight. Every row of weights adds up to 1."

@@ -2,7 +2,7 @@
 
 from math import exp
 
-from colours import KEY, QUERY, VALUE, shade
+from colors import KEY, QUERY, VALUE, shade
 from drawing import Box, arrow, group, page, path, text
 from model_parts import attention, badge, block, sheets
 from token_cells import heat, vector
@@ -41,14 +41,14 @@ def head(x: float, name: str, look: list[list[float]]) -> str:
         heat(box.right - 4 * CELL - 14, box.y + 8, look, CELL),
         *(
             group(
-                arrow([(at, CUT_Y), (at, box.bottom)], colour=colour, width=2.2),
+                arrow([(at, CUT_Y), (at, box.bottom)], color=color, width=2.2),
                 vector(
-                    Box(at - CELL, CUT_Y, 2 * CELL, CELL), [0] * D_K, colour=colour, numbers=False
+                    Box(at - CELL, CUT_Y, 2 * CELL, CELL), [0] * D_K, color=color, numbers=False
                 ),
-                text(at + 7, box.bottom + 24, letter, bold=True, colour=shade(colour)),
+                text(at + 7, box.bottom + 24, letter, bold=True, color=shade(color)),
                 path([(at, FORK), (at, CUT_Y + CELL)]),
             )
-            for at, letter, colour in cuts
+            for at, letter, color in cuts
         ),
     )
 
@@ -59,7 +59,7 @@ def join(i: int, x: float) -> str:
     place = Box(MIDDLE - w / 2 + (i - 1) * (w + 4), JOIN_Y, w, CELL)
     return group(
         arrow([(x, HEAD_Y), (x, HEAD_Y - 18), (place.cx, HEAD_Y - 18), (place.cx, place.bottom)]),
-        vector(place, [0] * D_K, colour=VALUE, numbers=False),
+        vector(place, [0] * D_K, color=VALUE, numbers=False),
     )
 
 

@@ -1,6 +1,6 @@
 """Chapter 02: the reshape that gives every head its own columns, and the one that does not."""
 
-from colours import INK, mix
+from colors import INK, mix
 from drawing import Box, arrow, group, page, text
 from token_cells import cell
 
@@ -20,9 +20,9 @@ def cells(x: float, y: float, rows: list[list[int]], split: float = 0) -> str:
     parts = []
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
-            colour = HEADS[value % 10 // D_K]
+            color = HEADS[value % 10 // D_K]
             box = Box(x + j * CELL + (j // D_K) * split, y + i * CELL, CELL, CELL)
-            parts.append(cell(box, str(value), fill=mix(colour, "#FFFFFF", 0.55), stroke=INK))
+            parts.append(cell(box, str(value), fill=mix(color, "#FFFFFF", 0.55), stroke=INK))
     return group(*parts)
 
 

@@ -1,7 +1,7 @@
 """Chapter 02: where queries, keys and values come from in the three uses of the layer."""
 
-from colours import KEY, QUERY, VALUE, shade
-from drawing import Box, arrow, centred, group, page, rect, text
+from colors import KEY, QUERY, VALUE, shade
+from drawing import Box, arrow, centered, group, page, rect, text
 from model_parts import sheets
 
 TITLE = "One layer, three uses: they differ in where queries,\nkeys and values come from"
@@ -21,18 +21,18 @@ def use(x: float, name: str, sources: tuple, looks: str) -> str:
     parts = [
         text(x, TOP - 16, name, anchor="middle", bold=True),
         sheets(layer),
-        centred(layer.cx, layer.cy, "attention"),
+        centered(layer.cx, layer.cy, "attention"),
         text(x, BELOW + 54, looks, anchor="middle"),
     ]
     for words, letters in sources:
         at = [ports[letter] for letter in letters]
         box = Box(min(at) - 25, BELOW, max(at) - min(at) + 50, 30)
-        parts += [rect(box), centred(box.cx, box.cy, words)]
+        parts += [rect(box), centered(box.cx, box.cy, words)]
     for letter, port in ports.items():
-        colour = ROLES[letter]
+        color = ROLES[letter]
         parts += [
-            arrow([(port, BELOW), (port, layer.bottom)], colour=colour, width=2.2),
-            text(port + 8, BELOW - 20, letter, bold=True, colour=shade(colour)),
+            arrow([(port, BELOW), (port, layer.bottom)], color=color, width=2.2),
+            text(port + 8, BELOW - 20, letter, bold=True, color=shade(color)),
         ]
     return group(*parts)
 

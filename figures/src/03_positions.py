@@ -2,8 +2,8 @@
 
 from math import cos, sin
 
-from colours import INK, LINE, LIT_FILL, RDBU_R, on_map
-from drawing import Box, arrow, centred, circle, group, page, path, rect, text
+from colors import INK, LINE, LIT_FILL, RDBU_R, on_map
+from drawing import Box, arrow, centered, circle, group, page, path, rect, text
 from model_parts import plus, wave
 from token_cells import cell
 
@@ -30,8 +30,8 @@ def strip(pair: int) -> str:
     fine = [(LEFT + PX * p / 8, y - HEIGHT * sin(rate(pair) * p / 8)) for p in range(8 * LAST + 1)]
     dots = [(LEFT + PX * p, y - HEIGHT * sin(rate(pair) * p)) for p in range(LAST + 1)]
     return group(
-        path([(LEFT, y), (LEFT + PX * LAST, y)], colour="#DDDDDD", width=1),
-        path(fine, colour=LINE),
+        path([(LEFT, y), (LEFT + PX * LAST, y)], color="#DDDDDD", width=1),
+        path(fine, color=LINE),
         *(circle(x, dot, 1.8, fill=LINE) for x, dot in dots),
     )
 
@@ -46,7 +46,7 @@ def reading(pair: int) -> str:
         circle(at, y - HEIGHT * sin(angle), 5, fill=INK, stroke=INK),
         text(LEFT, y - 30, f"columns {2 * pair} and {2 * pair + 1}"),
         circle(CLOCK_X, y, 26),
-        arrow([(CLOCK_X, y), hand], colour=INK, width=2.2),
+        arrow([(CLOCK_X, y), hand], color=INK, width=2.2),
         *(
             cell(
                 Box(x, y - 15, 58, 30),
@@ -92,7 +92,7 @@ def draw() -> str:
         *(group(strip(pair), reading(pair)) for pair in range(PAIRS)),
         text(SIN_X + 29, TOP - 42, "sine", anchor="middle", bold=True),
         text(COS_X + 29, TOP - 42, "cosine", anchor="middle", bold=True),
-        centred(at, end + 12, f"position {CHOSEN}", bold=True),
+        centered(at, end + 12, f"position {CHOSEN}", bold=True),
         text(LEFT, end + 17, "0", anchor="middle"),
         text(LEFT + PX * LAST, end + 17, str(LAST), anchor="middle"),
         whole(end + 72),

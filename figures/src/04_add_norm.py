@@ -2,8 +2,8 @@
 
 from math import sqrt
 
-from colours import INK, LINE, PAPER, SOFT
-from drawing import Box, arrow, centred, group, page, path, rect, text
+from colors import INK, LINE, PAPER, SOFT
+from drawing import Box, arrow, centered, group, page, path, rect, text
 from model_parts import badge, look, plus
 
 TITLE = (
@@ -44,7 +44,7 @@ def bars(y: float, values: list[float], name: str) -> str:
     )
     return group(
         *(rect(box, fill=LINE, stroke=None, radius=0) for box in boxes),
-        path([(BARS_X - 4, y), (BARS_X + BARS_W + 4, y)], colour=INK, width=1),
+        path([(BARS_X - 4, y), (BARS_X + BARS_W + 4, y)], color=INK, width=1),
         text(NAME_X, y + 5, name),
         text(BARS_X + BARS_W + 16, y - 5, f"mean {mean}"),
         text(BARS_X + BARS_W + 16, y + 14, f"spread {deviation}"),
@@ -61,9 +61,9 @@ def flow() -> str:
         badge(strip.right - 18, strip.y + 19, "04"),
         text(strip.x + 10, strip.y + 24, "Add & norm"),
         rect(norm, fill=PAPER),
-        centred(norm.cx, norm.cy, "LayerNorm"),
+        centered(norm.cx, norm.cy, "LayerNorm"),
         rect(sub, fill=PAPER),
-        centred(sub.cx, sub.cy, "any sub-layer"),
+        centered(sub.cx, sub.cy, "any sub-layer"),
         path([(CENTRE, IN_Y), (CENTRE, fork)]),
         arrow([(CENTRE, fork), (CENTRE, sub.bottom)]),
         arrow([(CENTRE, sub.y), (CENTRE, SUM_Y + 9)]),
@@ -76,7 +76,7 @@ def flow() -> str:
 
 def guide(y: float, x: float) -> str:
     """Draw the thin line that leads from a point on the path to the numbers there."""
-    return path([(x, y), (NAME_X - 6, y)], colour=SOFT, dash="2 4", width=1.2)
+    return path([(x, y), (NAME_X - 6, y)], color=SOFT, dash="2 4", width=1.2)
 
 
 def draw() -> str:

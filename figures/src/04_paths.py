@@ -3,8 +3,8 @@
 from itertools import combinations
 from math import prod
 
-from colours import INK, LINE
-from drawing import Box, centred, group, page, path, rect, text
+from colors import INK, LINE
+from drawing import Box, centered, group, page, path, rect, text
 
 TITLE = (
     "A path goes through each sub-layer or skips it, so three\n"
@@ -27,9 +27,9 @@ def row(y: float, passed: tuple[int, ...]) -> str:
     subscripts = "₁₂₃"
     names = [f"f{subscripts[i]}" for i in passed]
     return group(
-        path([(52, y), (340, y)], colour=INK if not passed else LINE, width=4 if not passed else 2),
+        path([(52, y), (340, y)], color=INK if not passed else LINE, width=4 if not passed else 2),
         *(
-            group(rect(box), centred(box.cx, box.cy, name))
+            group(rect(box), centered(box.cx, box.cy, name))
             for box, name in zip(boxes, names, strict=True)
         ),
         text(352, y + 5, " · ".join(f"{name}′" for name in names) or "1"),

@@ -1,7 +1,7 @@
 """Chapter 04: the residual stream, which post-norm rescales and pre-norm does not."""
 
-from colours import INK, PAPER
-from drawing import Box, arrow, centred, group, page, rect, text
+from colors import INK, PAPER
+from drawing import Box, arrow, centered, group, page, rect, text
 from model_parts import plus
 
 TITLE = (
@@ -16,7 +16,7 @@ STREAMS = {"pre-norm": 132, "post-norm": 300}
 def norm(x: float, y: float) -> str:
     """Draw a norm."""
     box = Box(x - 21, y - 12, 42, 24)
-    return group(rect(box, fill=PAPER), centred(box.cx, box.cy, "norm"))
+    return group(rect(box, fill=PAPER), centered(box.cx, box.cy, "norm"))
 
 
 def sublayer(x: float, y: float, name: str, pre_norm: bool) -> str:
@@ -26,7 +26,7 @@ def sublayer(x: float, y: float, name: str, pre_norm: bool) -> str:
         arrow([(x, y), (x, box.y)]),
         arrow([(x + REACH, box.y), (x + REACH, y + 9)]),
         rect(box),
-        centred(box.cx, box.cy, name),
+        centered(box.cx, box.cy, name),
         norm(x, y + 40) if pre_norm else norm(x + REACH + 40, y),
         plus(x + REACH, y),
     )
@@ -38,7 +38,7 @@ def stream(name: str, y: float) -> str:
     return group(
         text(20, y - 26, name, bold=True),
         text(20, y + 5, "x", bold=True),
-        arrow([(38, y), (624, y)], colour=INK, width=4),
+        arrow([(38, y), (624, y)], color=INK, width=4),
         *(
             sublayer(x - 20, y, each, name == "pre-norm")
             for x, each in zip(places, NAMES, strict=True)

@@ -1,6 +1,6 @@
 """Chapter 05: the feed-forward network, the same at every position."""
 
-from colours import RDBU_R, on_map
+from colors import RDBU_R, on_map
 from drawing import Box, arrow, group, page, polygon, text
 from model_parts import feed_forward, hexagon, look
 from token_cells import cell, number, token, vector

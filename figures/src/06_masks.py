@@ -1,7 +1,7 @@
 """Chapter 06: the two masks and what they allow together."""
 
-from colours import INK, KEY, QUERY, shade
-from drawing import Box, centred, circle, group, page, text
+from colors import INK, KEY, QUERY, shade
+from drawing import Box, centered, circle, group, page, text
 from token_cells import blocked, cell
 
 TITLE = "The padding mask hides the keys that are padding,\nand the causal mask hides later keys"
@@ -75,10 +75,10 @@ def draw() -> str:
             for i, word in enumerate(TARGET)
         ),
         *(
-            centred(x - (PITCH - SIDE) / 2, middle, sign, size=22, bold=True)
+            centered(x - (PITCH - SIDE) / 2, middle, sign, size=22, bold=True)
             for x, sign in zip(starts[1:], "&=", strict=True)
         ),
-        text(LEFT - 10, TOP - 10, "query ↓", anchor="end", bold=True, colour=shade(QUERY)),
-        text(LEFT - 10, TOP - 34, "key →", anchor="end", bold=True, colour=shade(KEY)),
+        text(LEFT - 10, TOP - 10, "query ↓", anchor="end", bold=True, color=shade(QUERY)),
+        text(LEFT - 10, TOP - 34, "key →", anchor="end", bold=True, color=shade(KEY)),
         legend(TOP + SIDE + 66),
     )

@@ -1,7 +1,7 @@
 """Chapter 07: the parts of an encoder layer, and a stack of encoder layers."""
 
-from colours import SOFT
-from drawing import Box, arrow, centred, group, page, path, text
+from colors import SOFT
+from drawing import Box, arrow, centered, group, page, path, text
 from model_layers import CENTRE, ENCODER_H, LAYER_W, encoder_layer, small_layer
 from token_cells import column, token
 
@@ -55,8 +55,8 @@ def zoom(y: float) -> str:
     """Draw the two lines from a small layer to its large drawing."""
     right, lower = LAYER_X + LAYER_W, LAYER_Y + ENCODER_H
     return group(
-        path([(right, LAYER_Y + 10), (STACK_X, y + 8)], colour=SOFT, dash="2 4"),
-        path([(right, lower - 10), (STACK_X, y + STACK_H - 8)], colour=SOFT, dash="2 4"),
+        path([(right, LAYER_Y + 10), (STACK_X, y + 8)], color=SOFT, dash="2 4"),
+        path([(right, lower - 10), (STACK_X, y + STACK_H - 8)], color=SOFT, dash="2 4"),
     )
 
 
@@ -72,6 +72,6 @@ def draw() -> str:
         encoder_layer(LAYER_X, LAYER_Y),
         arrow([(middle, lower + 34), (middle, lower)]),
         arrow([(middle, LAYER_Y), (middle, LAYER_Y - 30)]),
-        centred(middle, lower + 46, "one vector for each token"),
+        centered(middle, lower + 46, "one vector for each token"),
         text(STACK_X - 8, MEMORY_Y + 23, "memory", bold=True, anchor="end"),
     )

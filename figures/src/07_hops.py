@@ -1,7 +1,7 @@
 """Chapter 07: two hops among six cells, which two layers of attention can follow."""
 
-from colours import INK, KEY, QUERY
-from drawing import Box, arrow, centred, group, lines, page, rect, text
+from colors import INK, KEY, QUERY
+from drawing import Box, arrow, centered, group, lines, page, rect, text
 
 TITLE = "Two hops: read the number, go there,\nread again, and go once more"
 CELLS = (3, 0, 5, 1, 2, 4)
@@ -19,18 +19,18 @@ def box(cell: int) -> str:
     place = Box(LEFT + cell * PITCH, TOP, SIZE, SIZE)
     return group(
         rect(place),
-        centred(place.cx, place.cy, str(CELLS[cell]), size=22),
+        centered(place.cx, place.cy, str(CELLS[cell]), size=22),
         text(place.cx, place.bottom + 20, f"cell {cell}", anchor="middle"),
     )
 
 
-def hop(start: int, end: int, height: float, words: str, colour: str) -> str:
+def hop(start: int, end: int, height: float, words: str, color: str) -> str:
     """Draw an arrow over the cells, from a cell to the cell that its number points to."""
     shift = 10 if end > start else -10
     x, y = middle(start) + shift, TOP - height
     return group(
-        arrow([(x, TOP - 4), (x, y), (middle(end), y), (middle(end), TOP - 4)], colour=colour),
-        text((x + middle(end)) / 2, y - 8, words, anchor="middle", colour=colour, bold=True),
+        arrow([(x, TOP - 4), (x, y), (middle(end), y), (middle(end), TOP - 4)], color=color),
+        text((x + middle(end)) / 2, y - 8, words, anchor="middle", color=color, bold=True),
     )
 
 
@@ -51,6 +51,6 @@ def draw() -> str:
             288,
             f"Cell 0 contains {CELLS[0]}. After one hop we read {CELLS[first]} in cell {first}.\n"
             f"After two hops we read {CELLS[second]} in cell {second}.",
-            colour=INK,
+            color=INK,
         ),
     )

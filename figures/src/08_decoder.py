@@ -1,6 +1,6 @@
 """Chapter 08: the parts of a decoder layer, and the inputs of each part."""
 
-from drawing import Box, arrow, centred, group, lines, page, text
+from drawing import Box, arrow, centered, group, lines, page, text
 from model_layers import (
     CENTRE,
     DECODER_H,
@@ -58,7 +58,7 @@ def draw() -> str:
         arrow([(MEMORY.right + 2, MEMORY.cy), (X, MEMORY.cy)], width=2.2),
         arrow([(middle, Y), (middle, Y - 28)]),
         arrow([(middle, lower + 26), (middle, lower)]),
-        centred(middle, lower + 38, "target so far, one vector for each token"),
+        centered(middle, lower + 38, "target so far, one vector for each token"),
         note(FEED, "feed forward", "each position on its own"),
         note(LOOK, "cross-attention", "queries from here,\nkeys and values\nfrom memory"),
         note(LOOK_BACK, "self-attention", "masked, so it sees\nno later token"),

@@ -2,7 +2,7 @@
 
 from architecture import DECODER_Y, EMBED_Y, ENCODER_Y, FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y
 from architecture import architecture as model_map
-from colours import INK, LIT_FILL
+from colors import INK, LIT_FILL
 from drawing import Box, arrow, group, lines, move, page, path, rect, text
 from token_cells import token
 

@@ -1,7 +1,7 @@
 """Chapter 10: the merges that turn the letters of a new word into tokens, and their ids."""
 
-from colours import INK
-from drawing import Box, arrow, centred, group, page, text
+from colors import INK
+from drawing import Box, arrow, centered, group, page, text
 from token_cells import token
 
 TITLE = (
@@ -60,7 +60,7 @@ def draw() -> str:
     ids = [
         group(
             arrow([(box.cx, bottom), (box.cx, bottom + 28)]),
-            centred(box.cx, bottom + 42, number, bold=True, colour=INK),
+            centered(box.cx, bottom + 42, number, bold=True, color=INK),
         )
         for box, number in zip(boxes(tokens, 0), IDS, strict=True)
     ]

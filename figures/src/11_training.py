@@ -1,7 +1,7 @@
 """Chapter 11: training, in which all positions predict their next tokens at the same time."""
 
-from colours import INK, PAPER, SOFT
-from drawing import Box, arrow, centred, group, page, path, rect, text
+from colors import INK, PAPER, SOFT
+from drawing import Box, arrow, centered, group, page, path, rect, text
 from model_layers import small_layer
 from model_parts import badge
 from token_cells import token
@@ -42,7 +42,7 @@ def views() -> str:
         *(
             path(
                 [(PLACES[j], low), (PLACES[i], high)],
-                colour=INK if i == SHOWN else SOFT,
+                color=INK if i == SHOWN else SOFT,
                 width=2.6 if i == SHOWN else 0.8,
             )
             for i, j in links
@@ -55,8 +55,8 @@ def encoder() -> str:
     layer = Box(20, DECODER.y + 46, 108, 62)
     return group(
         rect(Box(14, IN_Y - 6, 120, 44), fill=PAPER, stroke=INK, width=1, radius=7),
-        centred(74, IN_Y + 7, "three hundred"),
-        centred(74, IN_Y + 25, "forty-five"),
+        centered(74, IN_Y + 7, "three hundred"),
+        centered(74, IN_Y + 25, "forty-five"),
         arrow([(74, IN_Y - 6), (74, layer.bottom)]),
         small_layer(layer),
         text(layer.cx, layer.y - 12, "encoder", anchor="middle"),
@@ -77,7 +77,7 @@ def draw() -> str:
         *(arrow([(x, DECODER.y), (x, LOSS.bottom)]) for x in PLACES),
         *(arrow([(x, OUT_Y + 28), (x, LOSS.y)]) for x in PLACES),
         rect(LOSS),
-        centred(LOSS.cx, LOSS.cy, "loss: mean of −log p(true next token)"),
+        centered(LOSS.cx, LOSS.cy, "loss: mean of −log p(true next token)"),
         badge(LOSS.right - 18, LOSS.cy, "11"),
         row(OUT_Y, PREDICT),
         row(IN_Y, READ),

@@ -1,7 +1,7 @@
 """Chapter 12: decoding, in which the decoder reads each chosen token to choose the next."""
 
-from colours import PAPER
-from drawing import Box, arrow, centred, group, page, rect, text
+from colors import PAPER
+from drawing import Box, arrow, centered, group, page, rect, text
 from token_cells import token
 
 TITLE = (
@@ -42,7 +42,7 @@ def turn(step: int) -> str:
         *(token(box, TARGET[i], lit=i == step and i > 0) for i, box in enumerate(read)),
         arrow([(read[-1].right, model.cy), (model.x, model.cy)]),
         rect(model, radius=9, fill=PAPER),
-        centred(model.cx, model.cy, "decoder"),
+        centered(model.cx, model.cy, "decoder"),
         arrow([(model.right, model.cy), (chosen.x, model.cy)]),
         token(chosen, TARGET[step + 1], lit=True),
         fed_back(step, chosen) if step + 1 < STEPS else "",
@@ -52,16 +52,16 @@ def turn(step: int) -> str:
 def source() -> str:
     """Draw the encoder, which runs once before the first step."""
     words, encoder = Box(LEFT, 80, 190, 30), Box(LEFT + 222, 79, 84, 32)
-    centre = MODEL_X + 40
+    center = MODEL_X + 40
     return group(
         token(words, "three hundred forty-five"),
         arrow([(words.right, encoder.cy), (encoder.x, encoder.cy)]),
         rect(encoder, radius=9, fill=PAPER),
-        centred(encoder.cx, encoder.cy, "encoder"),
-        arrow([(encoder.right, encoder.cy), (centre, encoder.cy), (centre, FIRST - 2)], width=2.2),
+        centered(encoder.cx, encoder.cy, "encoder"),
+        arrow([(encoder.right, encoder.cy), (center, encoder.cy), (center, FIRST - 2)], width=2.2),
         text(encoder.right + 40, encoder.cy - 8, "memory", bold=True),
-        text(centre + 12, encoder.cy + 4, "the same"),
-        text(centre + 12, encoder.cy + 22, "at every step"),
+        text(center + 12, encoder.cy + 4, "the same"),
+        text(center + 12, encoder.cy + 22, "at every step"),
     )
 
 

@@ -1,7 +1,7 @@
 """Chapter 13: the KV cache, which keeps the keys and values of earlier tokens."""
 
-from colours import KEY, VALUE, shade, tint
-from drawing import Box, centred, group, page, text
+from colors import KEY, VALUE, shade, tint
+from drawing import Box, centered, group, page, text
 from token_cells import cell, token
 
 TITLE = (
@@ -32,7 +32,7 @@ def kept(box: Box) -> str:
         *(
             group(
                 cell(Box(x, box.y, box.w / 2, box.h), fill=tint(role), stroke=role),
-                centred(x + box.w / 4, box.cy, name, bold=True, colour=shade(role)),
+                centered(x + box.w / 4, box.cy, name, bold=True, color=shade(role)),
             )
             for name, role, x in halves
         )
@@ -82,6 +82,6 @@ def draw() -> str:
         bottom + 108,
         staircase(AGAIN, "without a cache", False, "4 times"),
         staircase(KEPT, "with a cache", True, "once"),
-        *(centred(MIDDLE, place(0, 0, s).cy, f"step {s + 1}") for s in range(STEPS)),
+        *(centered(MIDDLE, place(0, 0, s).cy, f"step {s + 1}") for s in range(STEPS)),
         legend(bottom + 76),
     )

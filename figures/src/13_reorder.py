@@ -1,7 +1,7 @@
 """Chapter 13: the rows of a cache before and after a reordering."""
 
-from colours import INK
-from drawing import Box, arrow, centred, group, page, text
+from colors import INK
+from drawing import Box, arrow, centered, group, page, text
 from token_cells import token
 
 TITLE = (
@@ -23,7 +23,7 @@ def row(x: float, i: int, word: str, lit: bool) -> str:
     """Draw the two tokens of row i."""
     boxes = [Box(x + WIDTH * j, TOP + PITCH * i, WIDTH, 30) for j in range(2)]
     return group(
-        centred(x - 12, boxes[0].cy, str(i)),
+        centered(x - 12, boxes[0].cy, str(i)),
         token(boxes[0], "[bos]", lit=lit),
         token(boxes[1], word, lit=lit),
     )
@@ -39,7 +39,7 @@ def panel(left: float, rows: tuple[int, ...]) -> str:
         *(row(before, i, word, lit=i in rows) for i, word in enumerate(WORDS)),
         *(row(after, new, WORDS[old], lit=True) for new, old in enumerate(rows)),
         *(
-            arrow([(before + 2 * WIDTH + 6, height[old]), (after - 24, height[new])], colour=INK)
+            arrow([(before + 2 * WIDTH + 6, height[old]), (after - 24, height[new])], color=INK)
             for new, old in enumerate(rows)
         ),
         text(before, TOP + 3 * PITCH + 16, f"reorder({list(rows)})", bold=True),

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from colours import INK, LINE, LIT_FILL, SOFT, VALUE, tint
-from drawing import Box, centred, group, page, path, rect, text
+from colors import INK, LINE, LIT_FILL, SOFT, VALUE, tint
+from drawing import Box, centered, group, page, path, rect, text
 from token_cells import cell, number, token
 
 TITLE = "Greedy decoding commits to “it”; a beam of two also keeps\n“rain”, and “rain falls” wins"
@@ -96,8 +96,8 @@ def branch(grown: Grown, heights: dict[tuple[str, ...], float]) -> str:
         "pool": cell(place, label, fill=tint(VALUE), stroke=VALUE),
         "dropped": text(place.x + 5, y + 5, label),
     }
-    style = {"colour": INK, "width": 3.4, "dash": "8 4"} if on_it else {"width": 1.4}
-    faint = {"colour": SOFT if grown.fate == "dropped" else LINE} | style
+    style = {"color": INK, "width": 3.4, "dash": "8 4"} if on_it else {"width": 1.4}
+    faint = {"color": SOFT if grown.fate == "dropped" else LINE} | style
     return group(
         path([(start, above), (start + 9, above), (start + 9, y), (place.x - 1, y)], **faint),
         text(place.x - 4, y - 7, f"· {number(WEATHER[before][words])}", anchor="end"),
@@ -113,7 +113,7 @@ def legend(top: float) -> str:
         text(kept.right + 8, top + 15, "kept in the beam"),
         cell(pool, fill=tint(VALUE), stroke=VALUE),
         text(pool.right + 8, top + 15, "finished"),
-        path([(302, top + 10), (338, top + 10)], colour=INK, width=3.4, dash="8 4"),
+        path([(302, top + 10), (338, top + 10)], color=INK, width=3.4, dash="8 4"),
         text(346, top + 15, "greedy decoding"),
         text(490, top + 15, "no frame: dropped"),
     )
@@ -131,7 +131,7 @@ def draw() -> str:
         DESC,
         bottom + 98,
         *(
-            centred(LEFT + COLUMN * step + 56 + WIDE / 2, TOP - 18, f"step {step + 1}", bold=True)
+            centered(LEFT + COLUMN * step + 56 + WIDE / 2, TOP - 18, f"step {step + 1}", bold=True)
             for step in range(STEPS)
         ),
         *(branch(grown, heights) for step in steps for grown in reversed(step)),

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from colours import INK, LIT_FILL, PAPER, SOFT, mix
-from drawing import Box, arrow, centred, group, lines, page, rect, text
+from colors import INK, LIT_FILL, PAPER, SOFT, mix
+from drawing import Box, arrow, centered, group, lines, page, rect, text
 from token_cells import cell
 
 TITLE = "One symptom has four causes,\nand a different probe reveals each"
@@ -130,8 +130,8 @@ def drawn(i: int, row: Row) -> str:
         lines(PROBE, y + 32, row.claim),
         evidence(RIGHT, y, 0),
         evidence(WRONG, y, row.share),
-        centred(RIGHT, below - 5, row.right),
-        centred(WRONG, below - 5, row.wrong),
+        centered(RIGHT, below - 5, row.right),
+        centered(WRONG, below - 5, row.wrong),
         arrow([(WRONG + WIDE / 2 + 4, found.cy), (found.x - 2, found.cy)]),
         cell(found, row.cause),
     )
@@ -148,7 +148,7 @@ def draw() -> str:
         text(PROBE, 84, "Symptom:", bold=True),
         text(PROBE + 88, 84, "the loss is near zero, and most outputs are wrong"),
         *(
-            centred(x, TOP - 20, words, bold=True)
+            centered(x, TOP - 20, words, bold=True)
             for x, words in (
                 (RIGHT, "correct model"),
                 (WRONG, "broken model"),

@@ -1,6 +1,6 @@
 """Chapter 17: real sentences of different lengths, and batches with little padding."""
 
-from colours import INK, LIT_FILL
+from colors import INK, LIT_FILL
 from drawing import Box, group, page, rect, text
 from token_cells import blocked, cell
 

@@ -1,7 +1,7 @@
 """Chapter 18: the parts that are removed from the Transformer, and the model that remains."""
 
-from colours import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
-from drawing import Box, arrow, centred, circle, group, page, path, polygon, rect, text
+from colors import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
+from drawing import Box, arrow, centered, circle, group, page, path, polygon, rect, text
 from model_layers import hexagon
 from model_parts import ROLES, badge, change, mask_grid, plus, wave
 from token_cells import blocked, cell
@@ -46,7 +46,7 @@ def row(x: float, y: float, h: float = STRIP) -> Box:
 
 def named(box: Box, words: str, look: dict) -> str:
     """Write the name of a part; it is pale when the part is struck out."""
-    return centred(box.cx, box.cy, words, colour=PALE_INK if look is PALE else INK)
+    return centered(box.cx, box.cy, words, color=PALE_INK if look is PALE else INK)
 
 
 def strips(x: float, words: str, look: dict, *tops: float) -> str:
@@ -69,7 +69,7 @@ def attention(box: Box, words: str, look: dict, name: Box | None = None) -> str:
 
 def self_attention(x: float, mask: str) -> str:
     """Draw masked self-attention."""
-    words = centred(x - 20, LOOK + 38, "masked")
+    words = centered(x - 20, LOOK + 38, "masked")
     name = row(x, LOOK + 3)
     return group(attention(row(x, LOOK, ATTENTION), "self-attention", {}, name), words, mask)
 
@@ -88,8 +88,8 @@ def products(x: float, w: float) -> str:
         *(
             group(
                 cell(box, fill=tint(role), stroke=role),
-                centred(middle, box.cy, name, bold=True, colour=shade(role)),
-                ways(middle, (PRODUCT, LOOK + ATTENTION), colour=role, width=2.2),
+                centered(middle, box.cy, name, bold=True, color=shade(role)),
+                ways(middle, (PRODUCT, LOOK + ATTENTION), color=role, width=2.2),
             )
             for box, (middle, name, role) in zip(boxes, places, strict=True)
         )
@@ -101,26 +101,26 @@ def ways(x: float, *ends: tuple[float, float], **style: object) -> str:
     return group(*(arrow([(x, below), (x, above)], **style) for below, above in ends))
 
 
-def residual(x: float, fork: float, y: float, side: int, colour: str = LINE) -> str:
+def residual(x: float, fork: float, y: float, side: int, color: str = LINE) -> str:
     """Draw the path around a sub-layer into Add & Norm at y; side -1 is left, and 1 is right."""
     edge, out = x + side * W / 2, x + side * (W / 2 + 11)
-    return arrow([(x, fork), (out, fork), (out, y + 12), (edge, y + 12)], colour=colour)
+    return arrow([(x, fork), (out, fork), (out, y + 12), (edge, y + 12)], color=color)
 
 
 def pale_plus(x: float, y: float) -> str:
     """Draw a sum that is struck out."""
     signs = [(x - 5, y), (x + 5, y)], [(x, y - 5), (x, y + 5)]
-    return group(circle(x, y, 9, stroke=SOFT), *(path(sign, colour=SOFT) for sign in signs))
+    return group(circle(x, y, 9, stroke=SOFT), *(path(sign, color=SOFT) for sign in signs))
 
 
 def entrance(x: float, words: str, look: dict) -> str:
     """Draw the tokens, the embedding and the sum below a stack."""
     line, ink = (SOFT, PALE_INK) if look is PALE else (LINE, INK)
     return group(
-        ways(x, (END - 14, EMBED + STRIP), (EMBED, SUM + 9), colour=line),
+        ways(x, (END - 14, EMBED + STRIP), (EMBED, SUM + 9), color=line),
         pale_plus(x, SUM) if look is PALE else plus(x, SUM),
         strips(x, "Embedding", look, EMBED),
-        text(x, END, words, anchor="middle", colour=ink),
+        text(x, END, words, anchor="middle", color=ink),
     )
 
 
@@ -133,7 +133,7 @@ def layer(box: Box, middle: float) -> str:
 def strike(box: Box) -> str:
     """Cross out the content of a box."""
     ends = ((box.y, box.bottom), (box.bottom, box.y))
-    return group(*(path([(box.x, a), (box.right, b)], colour=INK, width=3) for a, b in ends))
+    return group(*(path([(box.x, a), (box.right, b)], color=INK, width=3) for a, b in ends))
 
 
 def encoder() -> str:
@@ -144,10 +144,10 @@ def encoder() -> str:
     return group(
         rect(ENCODER, radius=12, **PALE),
         entrance(SOURCE, "source", PALE),
-        ways(SOURCE, *inside, (CROSS, MIDDLE + STRIP), colour=SOFT),
+        ways(SOURCE, *inside, (CROSS, MIDDLE + STRIP), color=SOFT),
         residual(SOURCE, FIRST + 14, LOWER, -1, SOFT),
         residual(SOURCE, LOWER - 7, MIDDLE, -1, SOFT),
-        arrow(memory, colour=SOFT),
+        arrow(memory, color=SOFT),
         strips(SOURCE, "Add & norm", PALE, MIDDLE, LOWER),
         feed(SOURCE, CROSS, PALE),
         attention(row(SOURCE, LOOK, ATTENTION), "self-attention", PALE),
@@ -158,7 +158,7 @@ def encoder() -> str:
 def cross_attention() -> str:
     """Draw cross-attention and its Add & Norm, struck out."""
     return group(
-        ways(TARGET, (LOWER, CROSS + 30), (CROSS - 6, MIDDLE + STRIP), colour=SOFT),
+        ways(TARGET, (LOWER, CROSS + 30), (CROSS - 6, MIDDLE + STRIP), color=SOFT),
         residual(TARGET, LOWER - 8, MIDDLE, 1, SOFT),
         attention(row(TARGET, CROSS, 30), "cross-attention", PALE),
         strips(TARGET, "Add & norm", PALE, MIDDLE),
@@ -229,7 +229,7 @@ def waves() -> str:
     """Draw the positional encoding between the two sums on the left."""
     middle = (SOURCE + TARGET) / 2
     return group(
-        arrow([(middle - 14, SUM), (SOURCE + 9, SUM)], colour=SOFT),
+        arrow([(middle - 14, SUM), (SOURCE + 9, SUM)], color=SOFT),
         arrow([(middle + 14, SUM), (TARGET - 9, SUM)]),
         wave(middle, SUM),
         change(middle, SUM + 32, 3),

@@ -1,7 +1,7 @@
 """Chapter 19: how a GPT writes one character after another."""
 
-from colours import INK, LINE, LIT_FILL, PAPER
-from drawing import Box, arrow, centred, group, page, path, rect, text
+from colors import INK, LINE, LIT_FILL, PAPER
+from drawing import Box, arrow, centered, group, page, path, rect, text
 from token_cells import blocked, token
 
 TITLE = (
@@ -58,7 +58,7 @@ def written(step: int, read: str, drawn: str) -> str:
     return group(
         rect(window(step, read), fill=PAPER, stroke=INK, width=2.6, radius=10),
         *(
-            group(blocked(box), centred(box.cx, box.cy, shown(character), bold=True))
+            group(blocked(box), centered(box.cx, box.cy, shown(character), bold=True))
             if i < fallen(read)
             else token(box, shown(character))
             for i, (box, character) in enumerate(zip(boxes, read, strict=False))
@@ -80,7 +80,7 @@ def bars(step: int, drawn: str, shares: dict[str, int]) -> str:
             text(box.cx, foot + 18, shown(character), anchor="middle", bold=lit),
         ]
     end = BARS + APART * (len(shares) - 1) + BAR
-    return group(*parts, path([(BARS - 8, foot), (end + 8, foot)], colour=INK, width=1))
+    return group(*parts, path([(BARS - 8, foot), (end + 8, foot)], color=INK, width=1))
 
 
 def turn(step: int, read: str) -> str:
@@ -96,7 +96,7 @@ def turn(step: int, read: str) -> str:
         written(step, read, drawn),
         arrow([(frame.cx, frame.y), (frame.cx, model.bottom)]),
         rect(model, radius=9, fill=PAPER),
-        centred(model.cx, model.cy, "GPT"),
+        centered(model.cx, model.cy, "GPT"),
         arrow([(model.right, model.cy), (BARS - 14, model.cy)]),
         bars(step, drawn, shares),
         arrow([(chosen, top + AXIS + 25), (chosen, goal.cy), end], dash="5 4"),

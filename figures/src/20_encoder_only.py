@@ -1,7 +1,7 @@
 """Chapter 20: one encoder and three uses of its vectors."""
 
-from colours import INK, LIT_FILL, PAPER, SOFT
-from drawing import Box, arrow, centred, group, lines, page, rect, text
+from colors import INK, LIT_FILL, PAPER, SOFT
+from drawing import Box, arrow, centered, group, lines, page, rect, text
 from token_cells import token
 
 TITLE = "One encoder fills a gap, turns a sentence into one vector,\nand recognizes a digit"
@@ -36,15 +36,15 @@ def stack(
     looks = [LOOK if i in lit else dict(fill=PAPER, stroke=SOFT) for i in range(len(words))]
     return group(
         rect(encoder, fill=PAPER, stroke=INK, width=1.6, radius=9),
-        centred(encoder.cx, encoder.cy, "encoder", bold=True),
+        centered(encoder.cx, encoder.cy, "encoder", bold=True),
         *(arrow([(box.cx, TOKENS - 2), (box.cx, encoder.bottom + 2)]) for box in below),
         *(arrow([(box.cx, ENCODER - 2), (box.cx, VECTORS + 26)]) for box in above),
         *(rect(box, radius=2, **how) for box, how in zip(above, looks, strict=True)),
         *(token(box, word) for box, word in zip(below, words, strict=True)),
         *(arrow([(above[i].cx, VECTORS - 2), (middle, HEADS + 12)]) for i in lit),
-        centred(middle, HEADS, head),
+        centered(middle, HEADS, head),
         arrow([(middle, HEADS - 13), (middle, RESULT + 20)]),
-        centred(middle, RESULT + 6, result, bold=True, size=16),
+        centered(middle, RESULT + 6, result, bold=True, size=16),
     )
 
 

@@ -2,8 +2,8 @@
 
 from math import cos, pi, sin
 
-from colours import INK, KEY, LIT_FILL, PAPER, QUERY, VALUE, shade, tint
-from drawing import Box, arrow, centred, circle, group, page, path, polygon, rect, text
+from colors import INK, KEY, LIT_FILL, PAPER, QUERY, VALUE, shade, tint
+from drawing import Box, arrow, centered, circle, group, page, path, polygon, rect, text
 from model_layers import hexagon
 from model_parts import badge, change, plus
 from token_cells import cell
@@ -34,13 +34,13 @@ NEW = dict(fill=LIT_FILL, stroke=INK, width=2.2)
 
 def strip(x: float, y: float, words: str, w: float = 116, **look: object) -> str:
     """Draw a flat part with its name, centered at x."""
-    return group(rect(Box(x - w / 2, y, w, STRIP), **look), centred(x, y + STRIP / 2, words))
+    return group(rect(Box(x - w / 2, y, w, STRIP), **look), centered(x, y + STRIP / 2, words))
 
 
 def step(x: float, y: float, words: str, w: float, radius: float = 4) -> str:
     """Draw a step inside the feed-forward network, centered at (x, y)."""
     box = Box(x - w / 2, y - PART_H / 2, w, PART_H)
-    return group(rect(box, fill=PAPER, radius=radius), centred(x, y, words))
+    return group(rect(box, fill=PAPER, radius=radius), centered(x, y, words))
 
 
 def ways(x: float, *ends: tuple[float, float]) -> str:
@@ -69,7 +69,7 @@ def turn(x: float, y: float) -> str:
     ]
     return group(
         circle(x, y, 10, fill=LIT_FILL, stroke=INK),
-        path(arc, colour=INK),
+        path(arc, color=INK),
         polygon(head, fill=INK, stroke=None),
     )
 
@@ -88,7 +88,7 @@ def heads(left: float, shared: bool) -> str:
         *(path(line, width=1.2) for line in thin),
         *(
             group(
-                centred(left - 16, y + SIDE / 2, name, bold=True, colour=shade(role)),
+                centered(left - 16, y + SIDE / 2, name, bold=True, color=shade(role)),
                 *(
                     cell(Box(at - SIDE / 2, y, SIDE, SIDE), fill=tint(role), stroke=role)
                     for at in (places if role == QUERY else sets)

@@ -1,6 +1,6 @@
 """Chapter 22: how we convert a matrix from a published file before our class can use it."""
 
-from colours import INK, LINE, LIT_FILL, PAPER
+from colors import INK, LINE, LIT_FILL, PAPER
 from drawing import Box, arrow, group, lines, page, text
 from token_cells import cell
 
@@ -58,7 +58,7 @@ def panel(x: float, heading: str, names: tuple[str, str], why: str, *columns: fl
     return group(
         text(x, 98, heading, bold=True),
         *(
-            group(text(left, 126, where), text(left, 148, name, colour=LINE))
+            group(text(left, 126, where), text(left, 148, name, color=LINE))
             for left, where, name in zip(columns, WHERE, names, strict=True)
         ),
         lines(x, TOP + 6 * ROW + 32, why),
@@ -76,7 +76,7 @@ def reordered(x: float) -> str:
                 (right + 3, TOP + (i + 0.5) * ROW),
                 (other - 3, TOP + (ours.index(row) + 0.5) * ROW),
             ],
-            colour=INK if i in ROTATED else LINE,
+            color=INK if i in ROTATED else LINE,
             width=2.6 if i in ROTATED else 1.2,
         )
         for i, row in enumerate(theirs)

@@ -1,7 +1,7 @@
 """Chapter 23: how a base model, a fine-tuned model and a rewarded model react to a question."""
 
-from colours import LIT_FILL, PAPER, VALUE, shade
-from drawing import Box, arrow, centred, group, lines, page, rect, text
+from colors import LIT_FILL, PAPER, VALUE, shade
+from drawing import Box, arrow, centered, group, lines, page, rect, text
 
 TITLE = "A base model continues a question;\na few training steps make it answer"
 DESC = (
@@ -18,7 +18,7 @@ COLUMNS = (  # heading, what it learns from, what it reads, what it writes, whet
      "ninety-seven. [end]", True),
 )  # fmt: skip
 WIDE, GAP = 180, 26
-RIGHT = {"colour": shade(VALUE), "bold": True}
+RIGHT = {"color": shade(VALUE), "bold": True}
 
 
 def column(i: int) -> str:
@@ -28,13 +28,13 @@ def column(i: int) -> str:
     box, answer = Box(x, 84, WIDE, 190), Box(x + 8, 226, WIDE - 16, 38)
     return group(
         rect(box, radius=8),
-        centred(box.cx, 104, heading, bold=True),
-        centred(box.cx, 126, f"learns from {source}", size=13.34),
+        centered(box.cx, 104, heading, bold=True),
+        centered(box.cx, 126, f"learns from {source}", size=13.34),
         text(x + 10, 156, "reads", bold=True),
         lines(x + 10, 176, reads, size=13.34),
         text(x + 10, 218, "writes", bold=True),
         rect(answer, fill=LIT_FILL if right else PAPER, radius=6),
-        centred(answer.cx, answer.cy, writes, size=13.34, **(RIGHT if right else {})),
+        centered(answer.cx, answer.cy, writes, size=13.34, **(RIGHT if right else {})),
         arrow([(x - GAP + 3, 180), (x - 3, 180)]) if i else "",
     )
 

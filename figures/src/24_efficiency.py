@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix, shade, tint
-from drawing import Box, arrow, centred, group, lines, page, rect, strokes, text
+from colors import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix, shade, tint
+from drawing import Box, arrow, centered, group, lines, page, rect, strokes, text
 from token_cells import cell
 
 TITLE = "Four ways to compute the same attention,\nand the bytes that each of them moves"
@@ -92,7 +92,7 @@ def numbers(x: float, y: float, columns: int, rows: int, size: float = CELL, **l
     box = Box(x, y, w, h)
     return group(
         rect(box, fill=look["fill"], stroke=None, radius=0),
-        strokes(grid, colour=mix(look["stroke"], look["fill"], 0.3), width=0.3),
+        strokes(grid, color=mix(look["stroke"], look["fill"], 0.3), width=0.3),
         rect(box, fill="none", stroke=look["stroke"], width=1, radius=0),
     )
 
@@ -107,16 +107,16 @@ def heads(x: float, y: float, columns: int, way: Way, **look: str) -> str:
     )
 
 
-def role(colour: str) -> dict:
+def role(color: str) -> dict:
     """Return the fill and outline of numbers with a role."""
-    return dict(fill=tint(colour), stroke=colour)
+    return dict(fill=tint(color), stroke=color)
 
 
-def trip(x: float, memory: float, kib: float, *, down: bool = False, colour: str = LINE) -> str:
+def trip(x: float, memory: float, kib: float, *, down: bool = False, color: str = LINE) -> str:
     """Draw an arrow between a step and the memory below it, as thick as its bytes."""
     ends = [(x, memory + 4), (x, memory - TRIP + 1)]
     ends = [(x, memory - TRIP), (x, memory + 3)] if down else ends
-    return arrow(ends, colour=colour, width=THICK * kib)
+    return arrow(ends, color=color, width=THICK * kib)
 
 
 def header(way: Way, y: float) -> str:
@@ -143,9 +143,9 @@ def alone(way: Way, x: float, line: float, memory: float) -> str:
     """Draw all steps of a single head, without their names."""
     table, vectors, pitch, parts = way.table / HEADS, way.vectors / HEADS, 25, []
     ends = ((2, QUERY, -1, False), (8.5, KEY, 5.5, False), (111.5, VALUE, 109.5, False))
-    for at, colour, left, down in (*ends, (118, VALUE, 116, True)):
-        parts.append(numbers(x + left, memory + 8, WIDTH, LENGTH, **role(colour)))
-        parts.append(trip(x + at, memory, vectors, down=down, colour=colour))
+    for at, color, left, down in (*ends, (118, VALUE, 116, True)):
+        parts.append(numbers(x + left, memory + 8, WIDTH, LENGTH, **role(color)))
+        parts.append(trip(x + at, memory, vectors, down=down, color=color))
     for i in range(len(STEPS) - 1):
         middle = x + pitch * i + 22.5
         parts.append(numbers(middle - SIDE / 2, memory + 8, LENGTH, LENGTH))
@@ -161,7 +161,7 @@ def looped(way: Way, y: float) -> str:
     return group(
         header(way, y),
         lanes(line, memory, 36),
-        *(centred(x + 60, line - 10, f"head {i + 1}") for i, x in enumerate(starts)),
+        *(centered(x + 60, line - 10, f"head {i + 1}") for i, x in enumerate(starts)),
         *(alone(way, x, line, memory) for x in starts),
     )
 
@@ -182,7 +182,7 @@ def worked(way: Way, line: float) -> str:
             parts.append(numbers(left, top - 2 * CELL, 4, 4))
     return group(
         *parts,
-        *(centred(place(i) + STEP / 2, line + LINE_H / 2, words) for i, words in enumerate(STEPS)),
+        *(centered(place(i) + STEP / 2, line + LINE_H / 2, words) for i, words in enumerate(STEPS)),
     )
 
 
@@ -194,7 +194,7 @@ def written(way: Way, memory: float) -> str:
         away = 8 + width
         parts += [
             heads(middle, memory + 7, LENGTH, way),
-            centred(middle, memory + 38, TABLES[i]),
+            centered(middle, memory + 38, TABLES[i]),
             trip(middle - away, memory, way.table, down=True),
             trip(middle + away, memory, way.table),
         ]
@@ -207,7 +207,7 @@ def at_once(way: Way, y: float) -> str:
     memory = line + LINE_H + TRIP
     ends = ((12, "Q", QUERY, False), (40, "K", KEY, False))
     ends += ((LANE - 43, "V", VALUE, False), (LANE - 15, "out", VALUE, True))
-    empty = centred(place(2) + STEP / 2, memory + 24, STAYS)
+    empty = centered(place(2) + STEP / 2, memory + 24, STAYS)
     return group(
         header(way, y),
         lanes(line, memory, 48),
@@ -215,11 +215,11 @@ def at_once(way: Way, y: float) -> str:
         written(way, memory) if len(way.passes) > 1 else empty,
         *(
             group(
-                heads(LEFT + x, memory + 7, WIDTH, way, **role(colour)),
-                centred(LEFT + x, memory + 38, name, bold=name != "out", colour=shade(colour)),
-                trip(LEFT + x, memory, way.vectors, down=down, colour=colour),
+                heads(LEFT + x, memory + 7, WIDTH, way, **role(color)),
+                centered(LEFT + x, memory + 38, name, bold=name != "out", color=shade(color)),
+                trip(LEFT + x, memory, way.vectors, down=down, color=color),
             )
-            for x, name, colour, down in ends
+            for x, name, color, down in ends
         ),
     )
 

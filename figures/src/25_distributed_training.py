@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from colours import INK, KEY, LINE, LIT_FILL, PAPER, SOFT, VALUE, mix, shade
-from drawing import Box, arrow, centred, group, lines, page, polygon, rect, strokes, text
+from colors import INK, KEY, LINE, LIT_FILL, PAPER, SOFT, VALUE, mix, shade
+from drawing import Box, arrow, centered, group, lines, page, polygon, rect, strokes, text
 from model_parts import plus
 from token_cells import blocked, cell
 
@@ -113,7 +113,7 @@ def sentence(box: Box, share: tuple) -> str:
     return group(
         rect(box, fill=PAPER, stroke=SOFT, width=1, radius=0),
         rect(within(box, share), fill=LIT_FILL, stroke=None, radius=0) if share != NONE else "",
-        strokes(edges, colour=SOFT, width=0.8),
+        strokes(edges, color=SOFT, width=0.8),
         rect(within(box, share), fill="none", stroke=INK, radius=0) if share != NONE else "",
     )
 
@@ -132,7 +132,7 @@ def processor(way: str, who: int, x: float, y: float) -> str:
     texts = [(row, reads(way, who, row)) for row in range(ROWS)]
     return group(
         rect(card, radius=9),
-        centred(card.cx, y + 15, f"processor {who + 1}"),
+        centered(card.cx, y + 15, f"processor {who + 1}"),
         *(
             layer(stack, level(y, i), has(way, who, i), borrows=way == "sharded" and i == 1)
             for i in range(LAYERS)
@@ -144,12 +144,12 @@ def processor(way: str, who: int, x: float, y: float) -> str:
     )
 
 
-def both(x: float, y: float, colour: str = LINE, added: bool = False) -> str:
+def both(x: float, y: float, color: str = LINE, added: bool = False) -> str:
     """Draw data that goes both ways between two processors, with a plus if it is added."""
     middle, reach = x + CARD_W + APART / 2, APART / 2 - 3
     return group(
-        arrow([(middle + 2, y), (middle - reach, y)], colour=colour),
-        arrow([(middle - 2, y), (middle + reach, y)], colour=colour),
+        arrow([(middle + 2, y), (middle - reach, y)], color=color),
+        arrow([(middle - 2, y), (middle + reach, y)], color=color),
         plus(middle, y) if added else "",
     )
 
@@ -164,13 +164,13 @@ def travel(way: str, x: float, y: float) -> str:
     if way == "tensor":
         return group(*(both(x, height, added=True) for height in heights))
     if way == "context":
-        ways = [(h + d, colour) for h in heights for d, colour in ((-4.5, KEY), (4.5, VALUE))]
+        ways = [(h + d, color) for h in heights for d, color in ((-4.5, KEY), (4.5, VALUE))]
         names, middle = (("K", KEY, -8), ("V", VALUE, 8)), x + CARD_W + APART / 2
         return group(
-            *(both(x, height, colour) for height, colour in ways),
+            *(both(x, height, color) for height, color in ways),
             *(
-                centred(middle + d, y + 15, name, bold=True, colour=shade(colour))
-                for name, colour, d in names
+                centered(middle + d, y + 15, name, bold=True, color=shade(color))
+                for name, color, d in names
             ),
         )
     start, end, low, high = x + CARD_W + 3, x + CARD_W + APART - 3, heights[1], heights[2]

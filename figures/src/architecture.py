@@ -1,7 +1,7 @@
 """The map of the whole model, with the chapter that builds each part."""
 
-from colours import PAPER
-from drawing import Box, arrow, centred, group, rect, text
+from colors import PAPER
+from drawing import Box, arrow, centered, group, rect, text
 from model_layers import (
     CENTRE,
     DECODER_H,
@@ -44,7 +44,7 @@ def _positions(lit: str | None) -> str:
         arrow([(middle + apart, SUM_Y), (RIGHT - 9, SUM_Y)]),
         wave(middle - apart, SUM_Y, lit),
         wave(middle + apart, SUM_Y, lit),
-        centred(middle, SUM_Y, "positional encoding"),
+        centered(middle, SUM_Y, "positional encoding"),
         badge(middle, SUM_Y + 26, "03", lit),
     )
 

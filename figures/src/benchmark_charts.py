@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colours import INK, KEY, LINE, PAPER, QUERY, SOFT, VALUE, mix, shade, tint
+from colors import INK, KEY, LINE, PAPER, QUERY, SOFT, VALUE, mix, shade, tint
 from drawing import Box, circle, page, path, rect, strokes, text
 
 RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "bench.json"
@@ -92,7 +92,7 @@ def draw() -> str:
     charts += _chart("Decoding with the KV cache", "new tokens", decoding, second)
     bottom = second + TALL + 64
     machines = dict.fromkeys(entry["machine"] for entry in record if entry["part"] in PARTS)
-    notes = [text(20, bottom + 18 * n, name, colour=LINE) for n, name in enumerate(machines)]
+    notes = [text(20, bottom + 18 * n, name, color=LINE) for n, name in enumerate(machines)]
     return page(_title(rows), DESC, bottom + 18 * len(machines), *bars, *charts, *notes)
 
 
@@ -127,7 +127,7 @@ def _bars(rows: Sequence[Row], top: float) -> tuple[list[str], float]:
             y += STEP
         y += APART if ratios else 0
     one = LEFT + scale
-    parts.append(path([(one, top + 10), (one, y)], colour=INK, dash="3 3"))
+    parts.append(path([(one, top + 10), (one, y)], color=INK, dash="3 3"))
     parts.append(text(one, y + 16, "1.0", anchor="middle"))
     return parts, y + 16
 
@@ -135,10 +135,10 @@ def _bars(rows: Sequence[Row], top: float) -> tuple[list[str], float]:
 def _bar(size: str, ratio: dict[str, float], scale: float, y: float) -> list[str]:
     """Draw the bar of a ratio, its range as a line, and its number with the size's name."""
     low, middle, high = (LEFT + scale * ratio[name] for name in ("min", "median", "max"))
-    colour, center = SIZES[size], y + BAR / 2
+    color, center = SIZES[size], y + BAR / 2
     return [
-        rect(Box(LEFT, y, middle - LEFT, BAR), fill=tint(colour), stroke=colour, radius=0),
-        strokes([[(low, center), (high, center)]], colour=shade(colour), width=2),
+        rect(Box(LEFT, y, middle - LEFT, BAR), fill=tint(color), stroke=color, radius=0),
+        strokes([[(low, center), (high, center)]], color=shade(color), width=2),
         text(max(middle, high) + 6, y + BAR - 1, f"{ratio['median']:.2f} {size}"),
     ]
 
@@ -158,31 +158,31 @@ def _chart(title: str, across: str, lines: Sequence[Line], top: float) -> list[s
     scale = _scale(lines, top + 14)
     parts = [text(20, top, f"{title}: {FAST}", bold=True)]
     for tick in (tick for tick in ROUND if scale.floor <= tick <= scale.roof):
-        dash, colour = ("3 3", INK) if tick == 1 else ("", GRID)
+        dash, color = ("3 3", INK) if tick == 1 else ("", GRID)
         grid_line = [(AXIS, scale.y(tick)), (AXIS + ACROSS, scale.y(tick))]
-        parts.append(path(grid_line, colour=colour, width=1.2, dash=dash))
+        parts.append(path(grid_line, color=color, width=1.2, dash=dash))
         parts.append(text(AXIS - 8, scale.y(tick) + 5, f"{tick:g}", anchor="end"))
     below = top + TALL + 34
     parts += [text(scale.x(x), below, f"{x:,}", anchor="middle") for x in scale.ticks]
     parts.append(text(LABELS, below, across))
     heights = _labels_apart([scale.y(line.last) + 5 for line in lines], below - LABEL)
     for line, y in zip(lines, heights, strict=True):
-        name, colour, _ = line.style
+        name, color, _ = line.style
         label = f"{line.last:.{2 if line.last < 10 else 1}f} {name}"
-        parts += [*_curve(line, scale), text(LABELS, y, label, colour=shade(colour))]
+        parts += [*_curve(line, scale), text(LABELS, y, label, color=shade(color))]
     return parts
 
 
 def _curve(line: Line, scale: Scale) -> list[str]:
     """Draw one line, a dot for every median, and a stroke for every range."""
-    _, colour, dash = line.style
+    _, color, dash = line.style
     dots = [(scale.x(x), scale.y(ratio["median"])) for x, ratio in sorted(line.points.items())]
     ranges = [
         [(scale.x(x), scale.y(ratio["min"])), (scale.x(x), scale.y(ratio["max"]))]
         for x, ratio in line.points.items()
     ]
-    curve = [strokes(ranges, colour=colour), path(dots, colour=colour, width=2, dash=dash)]
-    return curve + [circle(*dot, 3, fill=colour, stroke=colour) for dot in dots]
+    curve = [strokes(ranges, color=color), path(dots, color=color, width=2, dash=dash)]
+    return curve + [circle(*dot, 3, fill=color, stroke=color) for dot in dots]
 
 
 def _scale(lines: Sequence[Line], top: float) -> Scale:

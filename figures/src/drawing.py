@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from colours import BOX_FILL, INK, LINE, PAPER
+from colors import BOX_FILL, INK, LINE, PAPER
 
 FONT = "DejaVu Sans, Verdana, sans-serif"
 SIZE = 14  # px; 13.34 px are 10 points, the smallest text allowed
@@ -114,7 +114,7 @@ def text(
     anchor: str = "start",
     size: float = SIZE,
     bold: bool = False,
-    colour: str = INK,
+    color: str = INK,
     turn: float = 0,
 ) -> str:
     """Write one line of text; (x, y) is on the baseline, at the anchor."""
@@ -124,14 +124,14 @@ def text(
         x=x,
         y=y,
         font_size=size,
-        fill=colour,
+        fill=color,
         font_weight="bold" if bold else None,
         text_anchor=None if anchor == "start" else anchor,
         transform=f"rotate({_plain(turn)} {_plain(x)} {_plain(y)})" if turn else None,
     )
 
 
-def centred(x: float, y: float, words: str, **style: object) -> str:
+def centered(x: float, y: float, words: str, **style: object) -> str:
     """Write text that is centered horizontally and vertically at (x, y)."""
     size = style.get("size", SIZE)
     return text(x, y + 0.36 * size, words, anchor="middle", **style)
@@ -183,26 +183,26 @@ def polygon(points: list[tuple], *, fill: str = BOX_FILL, stroke: str | None = L
     )
 
 
-def path(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: str = "") -> str:
+def path(points: list[tuple], *, color: str = LINE, width: float = 1.6, dash: str = "") -> str:
     """Draw an open line through the points."""
     return tag(
         "polyline",
         points=_pairs(points),
         fill="none",
-        stroke=colour,
+        stroke=color,
         stroke_width=width,
         stroke_dasharray=dash or None,
         stroke_linejoin="round",
     )
 
 
-def strokes(segments: list[list[tuple]], *, colour: str = LINE, width: float = 1.6) -> str:
+def strokes(segments: list[list[tuple]], *, color: str = LINE, width: float = 1.6) -> str:
     """Draw many short lines as one shape, each from its first point to its last."""
     moves = "".join(f"M{_pairs(segment).replace(' ', 'L')}" for segment in segments)
-    return tag("path", d=moves, fill="none", stroke=colour, stroke_width=width)
+    return tag("path", d=moves, fill="none", stroke=color, stroke_width=width)
 
 
-def arrow(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: str = "") -> str:
+def arrow(points: list[tuple], *, color: str = LINE, width: float = 1.6, dash: str = "") -> str:
     """Draw a line through the points, with an arrowhead at the last one."""
     (x0, y0), (x1, y1) = points[-2:]
     length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
@@ -216,7 +216,7 @@ def arrow(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: 
     ]
     shaft = [*points[:-1], (back[0] + dx, back[1] + dy)]
     return group(
-        path(shaft, colour=colour, width=width, dash=dash), polygon(head, fill=colour, stroke=None)
+        path(shaft, color=color, width=width, dash=dash), polygon(head, fill=color, stroke=None)
     )
 
 

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from colours import INK, PAPER, VALUE, mix
-from drawing import Box, centred, page, rect, text
+from colors import INK, PAPER, VALUE, mix
+from drawing import Box, centered, page, rect, text
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.check import caught_at
@@ -75,5 +75,5 @@ def _row(place: int, module: str, row: Counter) -> list[str]:
         fill = mix(PAPER, VALUE, 0.75 * share) if share else PAPER
         parts.append(rect(box, fill=fill, stroke=mix(INK, PAPER, 0.85), radius=0))
         if share:
-            parts.append(centred(box.x + box.w / 2, box.y + box.h / 2, f"{share:.0%}"[:-1]))
+            parts.append(centered(box.x + box.w / 2, box.y + box.h / 2, f"{share:.0%}"[:-1]))
     return parts

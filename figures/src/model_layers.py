@@ -1,6 +1,6 @@
 """The encoder layer and the decoder layer, built from the parts."""
 
-from colours import PAPER
+from colors import PAPER
 from drawing import Box, arrow, group, move, path, polygon, rect, text
 from model_parts import (
     PORT,

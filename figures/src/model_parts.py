@@ -2,8 +2,8 @@
 
 from math import pi, sin
 
-from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, shade
-from drawing import Box, arrow, centred, circle, group, lines, path, polygon, rect, text
+from colors import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, shade
+from drawing import Box, arrow, centered, circle, group, lines, path, polygon, rect, text
 from token_cells import blocked, cell
 
 EVERYTHING = "all"
@@ -28,7 +28,7 @@ def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
     on = lit in (chapter, EVERYTHING)
     return group(
         circle(x, y, 11.5, fill=INK if on else PAPER, stroke=INK),
-        centred(x, y, chapter, size=13.5, bold=on, colour=PAPER if on else INK),
+        centered(x, y, chapter, size=13.5, bold=on, color=PAPER if on else INK),
     )
 
 
@@ -37,7 +37,7 @@ def change(x: float, y: float, number: int, words: str = "") -> str:
     first = y + 5 - 9.5 * words.count("\n")
     return group(
         rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
-        centred(x, y, str(number), bold=True, colour=PAPER),
+        centered(x, y, str(number), bold=True, color=PAPER),
         lines(x + 14, first, words) if words else "",
     )
 
@@ -49,7 +49,7 @@ def beside(box: Box, chapter: str, lit: str | None, side: str) -> str:
 
 def block(box: Box, words: str, chapter: str, lit: str | None = None) -> str:
     """Draw a plain part: a box with its name."""
-    return group(rect(box, **look(chapter, lit)), centred(box.cx, box.cy, words))
+    return group(rect(box, **look(chapter, lit)), centered(box.cx, box.cy, words))
 
 
 def attention(box: Box, lit: str | None = None, words: str = "attention") -> str:
@@ -71,7 +71,7 @@ def multi_head(box: Box, mask: str, lit: str | None = None) -> str:
     pill = Box(box.x + 8, box.y + 30, 106, 26)
     return group(
         sheets(box, lit),
-        centred(box.cx, box.y + 16, "Multi-head attention"),
+        centered(box.cx, box.y + 16, "Multi-head attention"),
         attention(pill, lit),
         badge(pill.right - 13, pill.cy, "01", lit),
         mask_grid(pill.right + 7, pill.y, mask, lit),
@@ -107,7 +107,7 @@ def feed_forward(box: Box, lit: str | None = None, words: str = "Feed forward") 
     """Draw the feed-forward network (chapter 05), which is narrow at both ends."""
     return group(
         polygon(hexagon(box), **look("05", lit)),
-        centred(box.cx, box.cy, words) if words else "",
+        centered(box.cx, box.cy, words) if words else "",
     )
 
 
@@ -146,9 +146,9 @@ def ports(box: Box, y: float, roles: tuple = ROLES) -> str:
     return group(
         *(
             group(
-                arrow([(where[name], y), (where[name], box.bottom)], colour=colour, width=2.2),
-                text(where[name] + 7, box.bottom + 20, name, bold=True, colour=shade(colour)),
+                arrow([(where[name], y), (where[name], box.bottom)], color=color, width=2.2),
+                text(where[name] + 7, box.bottom + 20, name, bold=True, color=shade(color)),
             )
-            for name, colour in roles
+            for name, color in roles
         )
     )

@@ -2,7 +2,7 @@
 
 from math import ceil, floor
 
-from colours import (
+from colors import (
     BOX_FILL,
     CIVIDIS,
     HATCH,
@@ -15,7 +15,7 @@ from colours import (
     on_map,
     tint,
 )
-from drawing import Box, centred, group, rect, strokes
+from drawing import Box, centered, group, rect, strokes
 
 PITCH = 8  # horizontal distance in px between hatch lines, as in the plots
 
@@ -29,7 +29,7 @@ def cell(box: Box, words: str = "", *, fill: str = PAPER, stroke: str = LINE) ->
     """Draw one cell of a vector or table, with a word or number in it."""
     return group(
         rect(box, fill=fill, stroke=stroke, width=1, radius=0),
-        centred(box.cx, box.cy, words, colour=ink_on(fill)) if words else "",
+        centered(box.cx, box.cy, words, color=ink_on(fill)) if words else "",
     )
 
 
@@ -45,22 +45,22 @@ def blocked(box: Box, *, width: float = 1.2) -> str:
         lines.append([(left, both - left), (right, both - right)])
     return group(
         rect(box, fill=MASKED, stroke=None, radius=0),
-        strokes(lines, colour=HATCH, width=width),
+        strokes(lines, color=HATCH, width=width),
         rect(box, fill="none", stroke=LINE, width=1, radius=0),
     )
 
 
-def vector(box: Box, values: list, *, colour: str = LINE, numbers: bool = True) -> str:
+def vector(box: Box, values: list, *, color: str = LINE, numbers: bool = True) -> str:
     """Draw a vector as a row of cells in the color of its role."""
     w = box.w / len(values)
-    fill = BOX_FILL if colour == LINE else tint(colour)
+    fill = BOX_FILL if color == LINE else tint(color)
     return group(
         *(
             cell(
                 Box(box.x + i * w, box.y, w, box.h),
                 number(value) if numbers else "",
                 fill=fill,
-                stroke=colour,
+                stroke=color,
             )
             for i, value in enumerate(values)
         )
@@ -77,7 +77,7 @@ def token(box: Box, word: str, *, lit: bool = False) -> str:
     """Draw a token as a word in a rounded frame; ``lit`` highlights it."""
     fill, width = (LIT_FILL, 2.2) if lit else (PAPER, 1)
     return group(
-        rect(box, fill=fill, stroke=INK, width=width, radius=7), centred(box.cx, box.cy, word)
+        rect(box, fill=fill, stroke=INK, width=width, radius=7), centered(box.cx, box.cy, word)
     )
 
 

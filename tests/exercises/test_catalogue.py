@@ -10,31 +10,35 @@ from course_lib.exercises import check, clinic, diagnose, known_mistakes, predic
 from course_lib.exercises.checking.report import UNTOUCHED
 from course_lib.exercises.questions.mutation_score import TESTS, judge_test
 from course_lib.exercises.questions.predictions import Prediction, judge_prediction
-from course_lib.exercises.questions.question import find, tasks
+from course_lib.exercises.questions.question import find, questions
 
-PREDICTIONS = [task for task in tasks() if isinstance(task, Prediction)]
+PREDICTIONS = [question for question in questions() if isinstance(question, Prediction)]
 
-every_prediction = pytest.mark.parametrize("task", PREDICTIONS, ids=lambda task: task.name)
-every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
+every_prediction = pytest.mark.parametrize(
+    "question", PREDICTIONS, ids=lambda q: q.name
+)
+every_test = pytest.mark.parametrize("question", TESTS, ids=lambda q: q.name)
 
 
 @every_prediction
-def test_a_prediction_is_judged_by_its_error_and_the_true_number_stays_hidden(task):
-    truth = task.truth()
+def test_a_prediction_is_judged_by_its_error_and_the_true_number_stays_hidden(question):
+    truth = question.truth()
     truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
     state = torch.get_rng_state()
-    assert judge_prediction(task, truth).passed  # a chapter's own answer is computed by hand
+    assert judge_prediction(question, truth).passed  # a chapter's own answer is computed by hand
     assert torch.equal(state, torch.get_rng_state())
     far = (2 * torch.as_tensor(truth) + 1).tolist()
-    report = judge_prediction(task, far)
-    assert not report.passed and report.attempted and task.asks in report.detail
-    for guess, words in task.guesses:
-        report = judge_prediction(task, guess)
+    report = judge_prediction(question, far)
+    assert not report.passed and report.attempted and question.asks in report.detail
+    for guess, words in question.guesses:
+        report = judge_prediction(question, guess)
         assert not report.passed and report.hint == words
     for answer in ("many", [1, "x"], {}, torch.nn.Linear(1, 1), [[1.0]], 10**400):
-        report = judge_prediction(task, answer)
+        report = judge_prediction(question, answer)
         assert not report.passed and "please" in report.hint
-    assert judge_prediction(task, ...).state == judge_prediction(task, None).state == UNTOUCHED
+    assert (
+        judge_prediction(question, ...).state == judge_prediction(question, None).state == UNTOUCHED
+    )
 
 
 def not_written(candidate):
@@ -42,11 +46,11 @@ def not_written(candidate):
 
 
 @every_test
-def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
-    assert task.must
-    known = task.wrong()
-    assert set(task.must) <= set(known)
-    content = judge_test(task, lambda candidate: None)
+def test_a_test_that_accepts_or_rejects_everything_does_not_pass(question):
+    assert question.must
+    known = question.wrong()
+    assert set(question.must) <= set(known)
+    content = judge_test(question, lambda candidate: None)
     assert not content.passed and content.mistake == "too_content"
     assert content.detail == "finds 0 of the 0 mistakes that its inputs can reveal"
     assert "must raise" in content.hint
@@ -54,14 +58,14 @@ def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
     def strict(candidate):
         raise AssertionError("never right")
 
-    alarm = judge_test(task, strict)
+    alarm = judge_test(question, strict)
     assert not alarm.passed and alarm.mistake == "false_alarm" and "never right" in alarm.detail
     assert "fails on a correct answer" in alarm.hint
     for wrong in (lambda candidate: no_such_name, lambda candidate: sys.exit(3)):  # noqa: F821
-        broken = judge_test(task, wrong)
+        broken = judge_test(question, wrong)
         assert broken.mistake == "false_alarm" and "itself raises an error" in broken.hint
     for candidate in (not_written, ..., None):
-        assert judge_test(task, candidate).state == "not attempted"
+        assert judge_test(question, candidate).state == "not attempted"
 
 
 def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():

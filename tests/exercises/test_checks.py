@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import exercise, right_answers
+from course_lib.exercises.checking.exercise import find_exercise, right_answers
 from course_lib.exercises.checking.matching import outcome_of
 from course_lib.exercises.checking.mistake import Mistake, define
 from course_lib.exercises.checking.outcomes import largest
@@ -30,9 +30,9 @@ ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = {  # in all styles, the course's own first
     f"{name}-{answer.__name__}": (name, answer)
     for name in exercises()
-    for task in [exercise(name)]
+    for exercise in [find_exercise(name)]
     for answer in (
-        task.definition,
+        exercise.definition,
         *right_answers(name),
         *(book.ANSWERS[name] for book in BOOKS.values() if name in book.ANSWERS),
     )
@@ -48,14 +48,14 @@ def test_every_check_of_a_chapter_is_an_exercise_of_its_module():
         for source in chapter.sources
         for name in re.findall(r'^check\("(\w+)", \1\)', source, re.M)
     ]
-    assert sorted(asked) == sorted((exercise(name).module, name) for name in exercises())
+    assert sorted(asked) == sorted((find_exercise(name).module, name) for name in exercises())
 
 
 @pytest.mark.parametrize("name, answer", ANSWERS.values(), ids=ANSWERS)
 def test_correct_answers_in_all_styles_pass(name, answer):
     report = examine(name, answer)
     assert report.passed, report
-    if answer is exercise(name).definition:
+    if answer is find_exercise(name).definition:
         assert (report.complete, report.mistake, report.hint) == (True, None, "")
 
 
@@ -97,9 +97,9 @@ def test_the_known_mistakes_of_an_exercise_have_different_names(name):
 
 @every_exercise
 def test_an_untouched_stub_is_not_attempted(name):
-    task = exercise(name)
-    source = stub(inspect.getsource(task.definition), task.stubs)
-    report = examine(name, define(source, task.module, name, f"<stub of {name}>"))
+    exercise = find_exercise(name)
+    source = stub(inspect.getsource(exercise.definition), exercise.stubs)
+    report = examine(name, define(source, exercise.module, name, f"<stub of {name}>"))
     assert (report.state, report.mistake) == ("not attempted", None)
     assert "NotImplementedError" in report.hint
 
@@ -162,7 +162,7 @@ class WrapsTorchAttention(nn.Module):
         return self.inner(query, key, value, need_weights=need_weights)
 
 
-class InheritsTheCourses(exercise("MultiHeadAttention").definition):
+class InheritsTheCourses(find_exercise("MultiHeadAttention").definition):
     pass
 
 
@@ -170,7 +170,11 @@ class InheritsTheCourses(exercise("MultiHeadAttention").definition):
     "name, candidate, word",
     [
         ("scaled_dot_product_attention", calls_the_kernel, "kernel"),
-        ("causal_mask", lambda *given: exercise("causal_mask").definition(*given), "course's own"),
+        (
+            "causal_mask",
+            lambda *x: find_exercise("causal_mask").definition(*x),
+            "course's own",
+        ),
         ("MultiHeadAttention", WrapsTorchAttention, "torch's own"),
         ("MultiHeadAttention", InheritsTheCourses, "course's own"),
         ("LayerNorm", nn.LayerNorm, "torch"),
@@ -187,7 +191,7 @@ def test_a_check_does_not_leave_a_trace():
     wrong = known_mistakes("MultiHeadAttention")[-1].implementation
     first, second = (examine("MultiHeadAttention", wrong) for _ in range(2))
     assert first.kind is not None
-    one, other = (examine("LayerNorm", exercise("LayerNorm").definition) for _ in range(2))
+    one, other = (examine("LayerNorm", find_exercise("LayerNorm").definition) for _ in range(2))
     assert torch.equal(state, torch.get_rng_state())
     assert first == second and one == other
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from course_lib.cli import main as cli
-from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.trial import try_out
 from course_lib.exercises.grading.grade import Row, as_csv, grade, learners, printable
@@ -245,9 +245,9 @@ FORGED = {"passed": True, "attempted": True, "hint": "", "mistake": "", "detail"
 def test_only_the_right_numbers_are_correct(seen):
     judge = separate_process._report
     assert judge("causal_mask", FORGED | {"seen": seen}).state == "not yet"
-    right, wrong = exercise("causal_mask").definition, lambda *a, **k: right(*a, **k).T
+    right, wrong = find_exercise("causal_mask").definition, lambda *a, **k: right(*a, **k).T
     for candidate, state in ((right, "correct"), (wrong, "not yet")):
-        trials = exercise("causal_mask").trials
+        trials = find_exercise("causal_mask").trials
         seen = [vars(try_out(trial, candidate)) for trial in trials]
         assert judge("causal_mask", from_json(to_json(FORGED | {"seen": seen}))).state == state
 

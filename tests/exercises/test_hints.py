@@ -10,7 +10,7 @@ from torch import nn
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.mistake import define
 from course_lib.exercises.checking.outcomes import Outcome, differences
 
@@ -19,12 +19,12 @@ ATTENTION = "scaled_dot_product_attention"
 
 def altered(name, *edits, **beside):
     """Return the course's definition with some words changed and with other names in scope."""
-    task = exercise(name)
-    text = inspect.getsource(task.definition)
+    exercise = find_exercise(name)
+    text = inspect.getsource(exercise.definition)
     for old, new in edits:
         assert old in text
         text = text.replace(old, new)
-    return define(text, task.module, name, f"<{name}, altered>", beside)
+    return define(text, exercise.module, name, f"<{name}, altered>", beside)
 
 
 # --- mistakes that are not in the bank
@@ -32,7 +32,7 @@ def altered(name, *edits, **beside):
 
 @pytest.mark.parametrize("name", exercises())
 def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
-    old, new = exercise(name).unnamed
+    old, new = find_exercise(name).unnamed
     report = examine(name, altered(name, (old, new)))
     assert not report.passed and report.attempted
     assert report.mistake is None, f"called {report.mistake}"

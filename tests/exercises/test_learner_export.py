@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from textbooks import cells_of
 
 from course_lib.exercises import parts_of_yours
-from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.library import separate_process
 from course_lib.exercises.library.attempts import LAST, PASSED, attempt
 from course_lib.exercises.library.export import export, export_mine
@@ -119,7 +119,7 @@ def test_a_right_attempt_is_returned_and_a_wrong_one_is_replaced_by_the_courses_
     out = capsys.readouterr().out
     assert out.startswith("✓ Correct: causal_mask") and "the course's" not in out
     notebook = Notebook(cell(WRONG))
-    assert notebook["causal_mask"] is exercise("causal_mask").definition
+    assert notebook["causal_mask"] is find_exercise("causal_mask").definition
     out = capsys.readouterr().out
     assert out.startswith("✗ Not yet: causal_mask\n")
     assert out.rstrip().endswith("the chapter uses the course's causal_mask.")
@@ -132,14 +132,14 @@ def ends_the_program(length, device=None):
 
 @pytest.mark.parametrize("candidate", [None, ..., 3, ends_the_program, type("Odd", (), {})])
 def test_code_that_a_learner_writes_never_raises(candidate, capsys):
-    assert attempt("causal_mask", candidate) is exercise("causal_mask").definition
+    assert attempt("causal_mask", candidate) is find_exercise("causal_mask").definition
     assert "the chapter uses the course's" in capsys.readouterr().out
     assert attempt("casual_mask", candidate) is candidate
     assert "did you mean causal_mask" in capsys.readouterr().out
 
 
 def test_the_courses_definition_does_not_count_as_an_attempt(capsys, library):
-    course = exercise("causal_mask").definition
+    course = find_exercise("causal_mask").definition
     assert attempt("causal_mask", course) is course
     assert capsys.readouterr().out.startswith("○ Not attempted yet: causal_mask\nThis is the cou")
     assert not (library / "progress.json").exists()

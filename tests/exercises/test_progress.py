@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from course_lib.cli import main as cli
-from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.package import INIT
 from course_lib.exercises.library.progress import Item, Progress, items, note, progress
-from course_lib.exercises.questions.question import tasks
+from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import Chapter
 
 CHAPTERS = [Chapter.read(path) for path in Path(__file__).parents[2].glob("notebooks/*.ipynb")]
@@ -97,9 +97,9 @@ def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
 def test_every_task_is_listed_once_by_chapter():
     numbers = {chapter.module: int(chapter.file[:2]) for chapter in CHAPTERS}
     found = [(item.name, item.chapter, item.minutes) for item in items()]
-    built = [exercise(name) for name in exercises()]
-    wanted = [(task.name, numbers[task.module], task.minutes) for task in built]
-    wanted += [(task.name, task.chapter, task.minutes) for task in tasks()]
+    built = [find_exercise(name) for name in exercises()]
+    wanted = [(exercise.name, numbers[exercise.module], exercise.minutes) for exercise in built]
+    wanted += [(exercise.name, exercise.chapter, exercise.minutes) for exercise in questions()]
     assert sorted(found) == sorted(wanted) and all(minutes > 0 for _, _, minutes in found)
     assert len({name for name, _, _ in found}) == len(found)
     assert [chapter for _, chapter, _ in found] == sorted(chapter for _, chapter, _ in found)

@@ -13,7 +13,7 @@ from course_lib.attention import scaled_dot_product_attention
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.bank.multi_head import ByEinsum
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.library.served_answers import lacks_attributes, serve
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask
@@ -47,7 +47,7 @@ def test_a_served_module_has_the_courses_initial_weights_names_and_attributes():
     sizes |= {"AddNorm": (8,), "Transformer": (CONFIG,), "DecoderOnly": (CONFIG,)}
     for book in (ANNOTATED, uva.ANSWERS, d2l.ANSWERS, nanogpt.ANSWERS, pytorch_tutorial.ANSWERS):
         for name in sizes.keys() & book.keys():
-            given = exercise(name).definition
+            given = find_exercise(name).definition
             mine, course = built(serve(book[name], given), given, *sizes[name])
             assert mine.tie is not None, (name, book[name])
             assert_close(mine.state_dict(), course.state_dict(), rtol=0, atol=0)

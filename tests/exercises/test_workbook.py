@@ -14,11 +14,11 @@ from textwrap import indent
 
 import nbformat
 import pytest
-from workbook_solver import MODULES, WORKED, reference_answers, tasks
+from workbook_solver import MODULES, WORKED, exercises_in, reference_answers
 
 from course_lib.cli import main as cli
 from course_lib.exercises import exercises
-from course_lib.exercises.checking.exercise import Exercise, exercise, known_mistakes
+from course_lib.exercises.checking.exercise import Exercise, find_exercise, known_mistakes
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library import stubs
 from course_lib.exercises.library.progress import note
@@ -465,7 +465,7 @@ def test_everything_except_the_exercises_stays_the_same(made, worked):
     before = ""
     for c in worked.cells:
         checked = 'check("' in source_of(c)
-        changed = checked or tasks(mine[c["id"]]) or source_of(c).startswith("guess(")
+        changed = checked or exercises_in(mine[c["id"]]) or source_of(c).startswith("guess(")
         if not (changed or is_marked(source_of(c), "exercise")):
             assert mine[c["id"]]["source"] == as_in_the_workbook(c, before)
             assert mine[c["id"]]["metadata"] == c["metadata"]
@@ -495,12 +495,15 @@ def test_no_answer_is_near_its_guess_or_in_the_file(made, worked):
 @worked_chapter
 def test_every_exercise_has_one_attempt_and_help_below_it(made, worked):
     cells = cells_of(made / worked.file)
-    attempted = [name for c in cells for name in tasks(c)]
+    attempted = [name for c in cells for name in exercises_in(c)]
     assert attempted == [name for name in worked.exported if name in exercises()]
     for place, c in enumerate(cells):
-        for name in tasks(c):
+        for name in exercises_in(c):
             help = cells[place + 1]["source"]
-            *hints, solution = [*exercise(name).hints, fenced(stubs.solution(ANSWERS[name], name))]
+            *hints, solution = [
+                *find_exercise(name).hints,
+                fenced(stubs.solution(ANSWERS[name], name)),
+            ]
             places = [help.index(text) for text in (*hints, solution)]
             assert hints and places == sorted(places)
 

@@ -19,11 +19,11 @@ from workbook_solver import (
 )
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.checking.exercise import exercise, right_answers
+from course_lib.exercises.checking.exercise import find_exercise, right_answers
 from course_lib.exercises.checking.report import CORRECT
 from course_lib.exercises.library.package import LIBRARY, cells_in, module_text
 from course_lib.exercises.library.separate_process import examine_apart
-from course_lib.exercises.questions.question import tasks as other_tasks
+from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import is_marked, new_cell, source_of
 
 pytestmark = pytest.mark.workbook
@@ -200,7 +200,7 @@ def test_later_chapters_run_with_the_answers_of_five_textbooks(file, shelf, runn
 def test_every_exercise_is_in_the_workbook_once(workbook):
     cells = [cell for file in WORKED for cell in filled(workbook, file)]
     asked = [name for cell in cells for name in asked_in(cell)]
-    assert sorted(asked) == sorted([*exercises(), *(task.name for task in other_tasks())])
+    assert sorted(asked) == sorted([*exercises(), *(question.name for question in questions())])
 
 
 @pytest.mark.parametrize("file", WORKED)
@@ -210,9 +210,9 @@ def test_a_chapter_calls_its_functions_by_position(file):
     calls = [n for cell in cells for n in ast.walk(ast.parse(cell)) if isinstance(n, ast.Call)]
     for call in calls:
         name = getattr(call.func, "id", None)
-        if name in exercises() and not isinstance(exercise(name).definition, type):
+        if name in exercises() and not isinstance(find_exercise(name).definition, type):
             by_position = set(
-                inspect.getfullargspec(inspect.unwrap(exercise(name).definition)).args
+                inspect.getfullargspec(inspect.unwrap(find_exercise(name).definition)).args
             )
             named = by_position & {keyword.arg for keyword in call.keywords}
             assert not named, f"pass {named} without the names: {ast.unparse(call)}"

@@ -12,7 +12,7 @@ from course_lib.exercises import predict, score_test
 from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.mistake import course_source, define
 
 IN_TEXTBOOKS = {
@@ -56,13 +56,13 @@ class DecoderLayer(nn.Module):
 
 def book(name, *edits):
     """Return a textbook's definition, or else the course's, with some lines changed."""
-    sources = (BOOK.get(name, ""), course_source(exercise(name).module, name))
+    sources = (BOOK.get(name, ""), course_source(find_exercise(name).module, name))
     source = next(text for text in sources if all(old in text for old, _ in edits))
     for old, new in edits:
         source = source.replace(old, new)
     if name in IN_TEXTBOOKS:
         source = source.replace(IN_TEXTBOOKS[name].__name__, name)
-    return define(source, exercise(name).module, name, f"<textbook's {name}: {edits}>")
+    return define(source, find_exercise(name).module, name, f"<textbook's {name}: {edits}>")
 
 
 @pytest.mark.parametrize("name", BOOK)
@@ -144,10 +144,10 @@ DROPPED = {  # the mistake, and the stage that must fail; AddNorm has every axis
 }  # fmt: skip
 UNNAMED = {
     "LayerNorm": tuple(
-        ("large mean", "centred.square().mean(dim=-1, keepdim=True)", new)
+        ("large mean", "centered.square().mean(dim=-1, keepdim=True)", new)
         for new in (
             "(x ** 2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2",
-            "(x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - (x - centred) ** 2).abs()",
+            "(x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - (x - centered) ** 2).abs()",
         )
     ),
     "sinusoidal_encoding": (
@@ -280,9 +280,9 @@ def differ(encoder_class, drawn, hidden):
 @pytest.mark.parametrize(
     "task, test", [("test_of_listening", listens), ("test_of_different_layers", differ)]
 )
-def test_a_test_that_checks_one_of_two_requirements_misses_mistakes(task, test):
+def test_a_test_that_checks_one_of_two_requirements_misses_mistakes(exercise, test):
     def asking(*demands):
-        return score_test(task, lambda candidate: test(candidate, *demands))
+        return score_test(exercise, lambda candidate: test(candidate, *demands))
 
     assert asking(True, True).passed
     for demands in ((True, False), (False, True)):

@@ -11,7 +11,7 @@ from chapter_runner import Runner
 
 from course_lib.exercises.library import stubs
 from course_lib.exercises.library.package import LIBRARY
-from course_lib.exercises.questions.question import tasks as other_tasks
+from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import Chapter, is_marked, source_of
 from course_lib.exercises.workbook.workbook_folder import TASKS, make_workbook
 from course_lib.interop.weights import missing_weights
@@ -25,7 +25,7 @@ NOTHING: Mapping[str, str] = {}
 ATTEMPT = re.compile(r'^(\w+) = attempt\("\1", \1\)$', re.M)
 
 
-def tasks(cell: Mapping[str, Any]) -> list[str]:
+def exercises_in(cell: Mapping[str, Any]) -> list[str]:
     """List the exercises in a workbook's cell."""
     return ATTEMPT.findall(source_of(cell)) if cell["cell_type"] == "code" else []
 
@@ -57,7 +57,7 @@ def filled(
     cells = json.loads((folder / file).read_text(encoding="utf-8"))["cells"]
     worked = {cell["id"]: source_of(cell) for cell in WORKED[file].cells}
     for cell in cells:
-        for name in set(tasks(cell)) & set(answers):
+        for name in set(exercises_in(cell)) & set(answers):
             source = source_of(cell)
             cell["source"] = source.replace(definition(source, name), answers[name])
         if others and is_marked(source_of(cell), "exercise"):
@@ -90,8 +90,8 @@ def run_chapter(
 def asked_in(cell: Mapping[str, Any]) -> list[str]:
     """List the exercises, predictions and tests in a cell."""
     source = source_of(cell)
-    others = [task.name for task in other_tasks() if f'"{task.name}"' in source]
-    return tasks(cell) + (others if is_marked(source, "exercise") else [])
+    others = [question.name for question in questions() if f'"{question.name}"' in source]
+    return exercises_in(cell) + (others if is_marked(source, "exercise") else [])
 
 
 def write_workbook(folder: Path) -> Path:

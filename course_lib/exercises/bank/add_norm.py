@@ -175,7 +175,7 @@ EXERCISES = (
             ),
             "names": (names_trial(BUILD),),
         },
-        unnamed=("self.weight * centred", "self.weight.abs() * centred"),
+        unnamed=("self.weight * centered", "self.weight.abs() * centered"),
     ),
     Exercise(
         "AddNorm",
@@ -227,13 +227,13 @@ START = f"""        self.weight = {GAIN}
 """
 CHECK = "        check_width(x, self.weight.numel())\n"
 MEAN = "x.mean(dim=-1, keepdim=True)"
-VARIANCE = "centred.square().mean(dim=-1, keepdim=True)"
+VARIANCE = "centered.square().mean(dim=-1, keepdim=True)"
 ROOT = "(variance + self.eps).sqrt()"
 
 
 def over(axes: str) -> Sequence[tuple[str, str]]:
     """Return edits that change the axes of the mean and the variance."""
-    return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centred.square().mean({axes})")
+    return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centered.square().mean({axes})")
 
 
 OVER = (
@@ -303,7 +303,7 @@ MISTAKES = (
     ),
     norm(
         "root_mean_square: the mean is not subtracted, as in RMSNorm",
-        (f"centred = x - {MEAN}", "centred = x"),
+        (f"centered = x - {MEAN}", "centered = x"),
     ),
     *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
     norm(
@@ -319,7 +319,7 @@ MISTAKES = (
         "scale of the output",
         (START, ""),
         (CHECK, ""),
-        ("self.weight * centred", "centred"),
+        ("self.weight * centered", "centered"),
         (" + self.bias", ""),
     ),
     norm(
@@ -337,13 +337,13 @@ MISTAKES = (
     norm(
         "one_plus_gain: the vector is multiplied by 1 + weight even though weight starts at 1, so "
         "a new norm returns vectors that are twice as long as they should be",
-        ("self.weight * centred", "(1 + self.weight) * centred"),
+        ("self.weight * centered", "(1 + self.weight) * centered"),
     ),
     norm(
         "gain_around_zero: weight starts at 0 and the vector is multiplied by 1 + weight, as in "
         "Gemma; here weight starts at 1, and the vector is multiplied by weight alone",
         (GAIN, SHIFT),
-        ("self.weight * centred", "(1 + self.weight) * centred"),
+        ("self.weight * centered", "(1 + self.weight) * centered"),
     ),
     add_norm(
         "residual_missing: x is not added, so the sub-layer's output replaces x",

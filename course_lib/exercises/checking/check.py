@@ -15,7 +15,7 @@ from course_lib.exercises.checking.error_messages import (
     learners_frame,
     wrote_above,
 )
-from course_lib.exercises.checking.exercise import Exercise, exercise
+from course_lib.exercises.checking.exercise import Exercise, find_exercise
 from course_lib.exercises.checking.matching import (
     FULL_MATCH,
     expected_outcomes,
@@ -42,46 +42,46 @@ def examine(name: str, candidate: object) -> Report:
     Raises:
         ValueError: If there is no exercise with that name.
     """
-    task = exercise(name)
-    is_of_kind = inspect.isclass(task.definition) == inspect.isclass(candidate)
+    exercise = find_exercise(name)
+    is_of_kind = inspect.isclass(exercise.definition) == inspect.isclass(candidate)
     if not callable(candidate) or not is_of_kind:
-        return _not_a_candidate(task, candidate)
+        return _not_a_candidate(exercise, candidate)
     expected_outcomes(name)  # before the watch, because this runs the course's own
-    with watched(task.shortcuts, task.definition, candidate) as verdict:
-        seen = observations(task, candidate)
+    with watched(exercise.shortcuts, exercise.definition, candidate) as verdict:
+        seen = observations(exercise, candidate)
         shortcut = verdict()
     unwritten = [s.error for s in seen if isinstance(s.error, NotImplementedError)]
     if len(unwritten) == len(seen):
-        return _unwritten(task, unwritten[0])
+        return _unwritten(exercise, unwritten[0])
     if shortcut:
         return Report(name, False, hint=shortcut, kind="runs")
-    failures = ordered(task, seen)
+    failures = ordered(exercise, seen)
     failed = {failure.trial for failure in failures}
     wrong = {n for n in failed if not isinstance(seen[n].error, MissingOption)}
-    stages = task.stages(failed, wrong)
-    core = [failure for failure in failures if failure.trial < task.core_size]
+    stages = exercise.stages(failed, wrong)
+    core = [failure for failure in failures if failure.trial < exercise.core_size]
     if not failures:
         detail = "1 trial" if len(seen) == 1 else f"{len(seen)} trials"
         return Report(name, True, detail=detail, stages=stages)
-    report = _named(task, candidate, seen, core or failures)
+    report = _named(exercise, candidate, seen, core or failures)
     return replace(report, passed=not core, stages=stages)
 
 
-def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
+def observations(exercise: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
     """Run all trials; if one fails, try other ways to match layers of the same shape."""
-    tried = adapt(candidate, task.definition)
-    seen = [try_out(task.trials[0], tried)]
+    tried = adapt(candidate, exercise.definition)
+    seen = [try_out(exercise.trials[0], tried)]
     with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
-        seen += [try_out(trial, tried) for trial in task.trials[1:]]
-        order = layer_order(task, candidate, seen)
+        seen += [try_out(trial, tried) for trial in exercise.trials[1:]]
+        order = layer_order(exercise, candidate, seen)
         if order:
-            tried = adapt(candidate, task.definition, order)
-            seen = [try_out(trial, tried) for trial in task.trials]
+            tried = adapt(candidate, exercise.definition, order)
+            seen = [try_out(trial, tried) for trial in exercise.trials]
     return seen
 
 
 def layer_order(
-    task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
+    exercise: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
 ) -> dict[str, str]:
     """Match each layer of an attempt with the course's layer that has the same role.
 
@@ -89,12 +89,14 @@ def layer_order(
     we repeat the first failing core trial with the other possible orders. Returns the course's
     name for each layer, or an empty dict to keep the default order.
     """
-    for place, outcome in enumerate(seen[: task.core_size]):
-        if not _agrees(task, place, outcome):
-            trial, tried = task.trials[place], adapt(candidate, task.definition)
+    for place, outcome in enumerate(seen[: exercise.core_size]):
+        if not _agrees(exercise, place, outcome):
+            trial, tried = exercise.trials[place], adapt(candidate, exercise.definition)
             try_out(trial, tried)
             for order in () if outcome.error else getattr(tried, "orders", ()):
-                if _agrees(task, place, try_out(trial, adapt(candidate, task.definition, order))):
+                if _agrees(
+                    exercise, place, try_out(trial, adapt(candidate, exercise.definition, order))
+                ):
                     return order
             break
     return {}
@@ -102,44 +104,44 @@ def layer_order(
 
 def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
     """Before an answer is served, find the order of its layers; usually only one order fits."""
-    task = exercise(name)
-    tried = adapt(answer, task.definition)
-    seen = [try_out(task.trials[0], tried)]
+    exercise = find_exercise(name)
+    tried = adapt(answer, exercise.definition)
+    seen = [try_out(exercise.trials[0], tried)]
     if getattr(tried, "orders", ()):
-        seen += [try_out(trial, tried) for trial in task.trials[1 : task.core_size]]
-    return layer_order(task, answer, seen)
+        seen += [try_out(trial, tried) for trial in exercise.trials[1 : exercise.core_size]]
+    return layer_order(exercise, answer, seen)
 
 
-def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
+def _agrees(exercise: Exercise, place: int, outcome: Outcome) -> bool:
     """Return whether a trial had the expected outcome."""
-    expected = expected_outcomes(task.name)[place]
-    wrong = differences(outcome, expected, task.trials[place].kind, "")
+    expected = expected_outcomes(exercise.name)[place]
+    wrong = differences(outcome, expected, exercise.trials[place].kind, "")
     return outcome.error is None and not any(wrong)
 
 
-def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
+def ordered(exercise: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
     """List all failures, stage by stage, with coarse errors before subtle ones."""
     single = any(outcome.alone for outcome in seen)  # some trials unpack it as a pair
 
     def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:
         """Return the sort key for a failure; missing arguments and different names come last."""
-        beyond, stage = failure.trial >= task.core_size, bisect(task.ends, failure.trial)
-        kind, formal = KINDS.index(failure.kind), _is_formal(task, seen, failure)
+        beyond, stage = failure.trial >= exercise.core_size, bisect(exercise.ends, failure.trial)
+        kind, formal = KINDS.index(failure.kind), _is_formal(exercise, seen, failure)
         misled = single and not seen[failure.trial].alone and failure.kind != "runs"
         return beyond, formal, failure.unwritten, misled, failure.alone, stage, kind
 
-    return sorted(complaints(task, seen), key=place)
+    return sorted(complaints(exercise, seen), key=place)
 
 
-def _is_formal(task: Exercise, seen: Sequence[Outcome], failure: Failure) -> bool:
+def _is_formal(exercise: Exercise, seen: Sequence[Outcome], failure: Failure) -> bool:
     """Return whether an extra fails only because an argument is missing or a name differs."""
     missing = isinstance(seen[failure.trial].error, MissingOption)
-    return failure.trial >= task.core_size and (missing or failure.kind == "parameters")
+    return failure.trial >= exercise.core_size and (missing or failure.kind == "parameters")
 
 
-def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
+def complaints(exercise: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
     """Yield every failure, trial by trial."""
-    trials = zip(task.trials, seen, expected_outcomes(task.name), strict=True)
+    trials = zip(exercise.trials, seen, expected_outcomes(exercise.name), strict=True)
     for place, (trial, mine, right) in enumerate(trials):
         failures: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
         if mine.error is not None:
@@ -150,45 +152,48 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
             yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
 
 
-def _not_a_candidate(task: Exercise, candidate: object) -> Report:
+def _not_a_candidate(exercise: Exercise, candidate: object) -> Report:
     """Reject an object of the wrong kind, such as a class instead of a function."""
     if candidate is None or candidate is ...:
-        return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
-    kind = "class" if inspect.isclass(task.definition) else "function"
-    hint = f"{task.name} should be a {kind}. Pass the {kind} itself, without calling it."
+        return Report(exercise.name, False, hint="There is no attempt yet.", attempted=False)
+    kind = "class" if inspect.isclass(exercise.definition) else "function"
+    hint = f"{exercise.name} should be a {kind}. Pass the {kind} itself, without calling it."
     description = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
-    return Report(task.name, False, hint=hint, kind="runs", detail=f"this is {description}")
+    return Report(exercise.name, False, hint=hint, kind="runs", detail=f"this is {description}")
 
 
-def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
+def _unwritten(exercise: Exercise, error: NotImplementedError) -> Report:
     """Distinguish an untouched stub from one with code above its ``raise``."""
     if wrote_above(error):
-        return Report(task.name, False, hint=LEFTOVER, kind="runs")
+        return Report(exercise.name, False, hint=LEFTOVER, kind="runs")
     hint = "Replace `raise NotImplementedError` with your own code."
-    return Report(task.name, False, hint=hint, kind="runs", attempted=False)
+    return Report(exercise.name, False, hint=hint, kind="runs", attempted=False)
 
 
 def _named(
-    task: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
+    exercise: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
 ) -> Report:
     """Report the first failure, and name the known mistake that explains it, if any."""
     first = failures[0]
     if seen[first.trial].alone:
         seen = [outcome if outcome.alone else UNTRIED for outcome in seen]
-    mistake = None if first.unwritten else find_mistake(task, candidate, seen, first)
+    mistake = None if first.unwritten else find_mistake(exercise, candidate, seen, first)
     hint = first.sentence if mistake is None else f"This is what you get when {mistake.sentence}."
     details = [first.detail, from_outside(candidate)]
-    second = _second_problem(task, seen, failures, mistake)
+    second = _second_problem(exercise, seen, failures, mistake)
     if second is not None:
         hint += f" There is also a second problem. {second.sentence}"
     if mistake is not None and (second is not None or first.kind == "runs"):
         details.insert(0, f"The first failure: {first.sentence}")
     detail = "\n".join(line for line in details if line)
-    return Report(task.name, False, mistake.name if mistake else None, hint, first.kind, detail)
+    return Report(exercise.name, False, mistake.name if mistake else None, hint, first.kind, detail)
 
 
 def _second_problem(
-    task: Exercise, seen: Sequence[Outcome], failures: Sequence[Failure], mistake: Mistake | None
+    exercise: Exercise,
+    seen: Sequence[Outcome],
+    failures: Sequence[Failure],
+    mistake: Mistake | None,
 ) -> Failure | None:
     """Find a failure that cannot have the same cause as the first one.
 
@@ -196,23 +201,23 @@ def _second_problem(
     explains the first failing stage completely but passes a trial that the attempt fails.
     """
     first = failures[0]
-    end = task.ends[bisect(task.ends, first.trial)]
+    end = exercise.ends[bisect(exercise.ends, first.trial)]
     sure = mistake is not None and likeness(seen[:end], mistake) == FULL_MATCH
     for other in failures[1:]:
         if other.alone and not first.alone:
             if mistake is None or not outcome_of(mistake, other.trial).alone:
                 return other
         elif sure and mistake is not None and not (other.unwritten or other.alone):
-            if not fails(mistake, other.trial) and not _is_formal(task, seen, other):
+            if not fails(mistake, other.trial) and not _is_formal(exercise, seen, other):
                 return other
     return None
 
 
 def caught_at(mistake: Mistake) -> tuple[str, str]:
     """Return the stages that catch a known mistake, and the kind of its first failure."""
-    task = exercise(mistake.exercise)
-    seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
-    failures = ordered(task, seen)
-    stages = task.stages({failure.trial for failure in failures})
+    exercise = find_exercise(mistake.exercise)
+    seen = [outcome_of(mistake, place) for place in range(len(exercise.trials))]
+    failures = ordered(exercise, seen)
+    stages = exercise.stages({failure.trial for failure in failures})
     failed = " · ".join(stage.name for stage in stages if not stage.held)
     return failed, failures[0].kind if failures else ""

@@ -95,7 +95,7 @@ def chapters() -> dict[str, int]:
 def _catalogue() -> dict[str, Exercise]:
     """Return the exercises from all chapters, by name."""
     rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
-    return {task.name: task for room in rooms for task in room.EXERCISES}
+    return {exercise.name: exercise for room in rooms for exercise in room.EXERCISES}
 
 
 def _room(module: str) -> ModuleType:
@@ -109,20 +109,20 @@ def exercises() -> list[str]:
     return list(_catalogue())
 
 
-def exercise(name: str) -> Exercise:
+def find_exercise(name: str) -> Exercise:
     """Return the exercise with a given name."""
     return look_up(name, _catalogue(), "exercise")
 
 
 def known_mistakes(name: str) -> list[Mistake]:
     """Return the known mistakes for an exercise."""
-    bank = _room(exercise(name).module).MISTAKES
+    bank = _room(find_exercise(name).module).MISTAKES
     return [mistake for mistake in bank if mistake.exercise == name]
 
 
 def right_answers(name: str) -> tuple[Any, ...]:
     """Return the bank's correct answers to an exercise, other than the course's definition."""
-    return _room(exercise(name).module).ANSWERS.get(name, ())
+    return _room(find_exercise(name).module).ANSWERS.get(name, ())
 
 
 def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import combinations
 
 from course_lib.exercises.checking.error_messages import text_of
-from course_lib.exercises.checking.exercise import Exercise, exercise, known_mistakes
+from course_lib.exercises.checking.exercise import Exercise, find_exercise, known_mistakes
 from course_lib.exercises.checking.mistake import Mistake
 from course_lib.exercises.checking.outcomes import Failure, Outcome, alike, differences
 from course_lib.exercises.checking.signatures import adapt
@@ -17,7 +17,7 @@ FULL_MATCH = float("inf")
 
 
 def find_mistake(
-    task: Exercise, candidate: object, seen: Sequence[Outcome], first: Failure
+    exercise: Exercise, candidate: object, seen: Sequence[Outcome], first: Failure
 ) -> Mistake | None:
     """Find the mistake that explains the first failure and as many other failures as possible.
 
@@ -28,21 +28,21 @@ def find_mistake(
     """
     fitting = [
         mistake
-        for mistake in known_mistakes(task.name)
+        for mistake in known_mistakes(exercise.name)
         if alike(seen[first.trial], outcome_of(mistake, first.trial))
         and (outcome_of(mistake, first.trial).alone or not first.alone)
         and (not mistake.name.endswith("_ignored") or _changes_nothing(seen, mistake))
     ]
-    for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
+    for upto in (len(seen), exercise.core_size, exercise.ends[bisect(exercise.ends, first.trial)]):
         shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
         whole = [mistake for mistake in shared if shared[mistake] == FULL_MATCH]
         if whole:  # the attempt's text decides between mistakes that give the same numbers
             text = text_of(candidate)
             matching_text = [m for m in whole if m.pattern and re.search(m.pattern, text, re.M)]
             return [*matching_text, *(m for m in whole if not m.pattern), *whole][0]
-    if not fitting and first.trial < task.core_size:
-        for mistake in _pairs(task, first.trial):
-            if likeness(seen[: task.core_size], mistake) == FULL_MATCH:
+    if not fitting and first.trial < exercise.core_size:
+        for mistake in _pairs(exercise, first.trial):
+            if likeness(seen[: exercise.core_size], mistake) == FULL_MATCH:
                 return mistake
     most = max(shared, key=lambda mistake: shared[mistake], default=None)
     return most if most is not None and shared[most] > 0 else None
@@ -54,14 +54,14 @@ def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
     return all(alike(seen[n], outcome_of(mistake, n)) for n in wrong)
 
 
-def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
+def _pairs(exercise: Exercise, place: int) -> Iterator[Mistake]:
     """Pair the mistakes that make a trial fail, and yield each pair as one mistake."""
-    failing = [mistake for mistake in known_mistakes(task.name) if fails(mistake, place)]
+    failing = [mistake for mistake in known_mistakes(exercise.name) if fails(mistake, place)]
     for one, other in combinations(failing, 2):
         for first, second in ((one, other), (other, one)):
             both = Mistake(
-                task.name,
-                task.module,
+                exercise.name,
+                exercise.module,
                 f"{first.name} + {second.name}",
                 f"two things go wrong at once: {first.sentence}; and {second.sentence}",
                 first.edits + second.edits,
@@ -81,7 +81,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     in a different way. If they share only errors and no wrong numbers, the messages must be
     identical.
     """
-    task, expected = exercise(mistake.exercise), expected_outcomes(mistake.exercise)
+    exercise, expected = find_exercise(mistake.exercise), expected_outcomes(mistake.exercise)
     tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
     shared, wholly, errors = 0, True, []
     for n in tried:
@@ -93,7 +93,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
         elif wrong.error is not None:
             errors.append((mine[n].error, wrong.error))
         else:
-            failures = differences(mine[n], expected[n], task.trials[n].kind, "")
+            failures = differences(mine[n], expected[n], exercise.trials[n].kind, "")
             shared += any(failure.alone == wrong.alone for failure in failures)
     if not shared and not (errors and all(str(one) == str(other) for one, other in errors)):
         return 0
@@ -102,7 +102,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
 
 def fails(mistake: Mistake, place: int) -> bool:
     """Return whether code with a known mistake fails one trial."""
-    wrong, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
+    wrong, trial = outcome_of(mistake, place), find_exercise(mistake.exercise).trials[place]
     expected = expected_outcomes(mistake.exercise)[place]
     return wrong.error is not None or any(differences(wrong, expected, trial.kind, ""))
 
@@ -110,12 +110,14 @@ def fails(mistake: Mistake, place: int) -> bool:
 @cache
 def outcome_of(mistake: Mistake, place: int) -> Outcome:
     """Return the outcome of one trial for a known mistake; each trial runs once per process."""
-    task = exercise(mistake.exercise)
-    return try_out(task.trials[place], adapt(mistake.implementation, task.definition))
+    exercise = find_exercise(mistake.exercise)
+    return try_out(exercise.trials[place], adapt(mistake.implementation, exercise.definition))
 
 
 @cache
 def expected_outcomes(name: str) -> list[Outcome]:
     """Return the outcomes for the course's own definition; each trial runs once per process."""
-    task = exercise(name)
-    return [try_out(trial, adapt(task.definition, task.definition)) for trial in task.trials]
+    exercise = find_exercise(name)
+    return [
+        try_out(trial, adapt(exercise.definition, exercise.definition)) for trial in exercise.trials
+    ]

@@ -27,7 +27,7 @@ MOST_ORDERS = 120  # at most so many ways to match layers of the same shape are 
 Shapes = Mapping[str, torch.Size]
 
 
-def recognise(
+def recognize(
     module: nn.Module,
     definition: type[nn.Module],
     args: tuple,

@@ -38,7 +38,7 @@ class Report:
     """An attempt's result, which notebooks show as a box.
 
     Args:
-        name: The name of the exercise or task.
+        name: The name of the exercise or question.
         passed: Whether the attempt passes the core (required arguments, masks, gradients and
             parameters).
         mistake: Short name of the known mistake that explains the failures, if any.
@@ -46,7 +46,7 @@ class Report:
         kind: How the mistake shows up, as one of ``KINDS``.
         detail: The numbers, names or shapes behind the hint.
         attempted: ``False`` if there is nothing but the stub.
-        stages: The stages, core stages first; empty if the task is not divided into stages.
+        stages: The stages, core stages first; empty for a question that is not divided into stages.
     """
 
     name: str

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import nn
 
-from course_lib.exercises.checking.parameter_names import recognise
+from course_lib.exercises.checking.parameter_names import recognize
 
 Named = TypeVar("Named", bound=type)
 
@@ -215,7 +215,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
             fitted, options = fit(answer, definition, args, kwargs)
             super().__init__(*fitted, **options)
             if isinstance(self, nn.Module) and "_parameters" in vars(self):
-                Adapted.orders = recognise(self, definition, args, kwargs, order)
+                Adapted.orders = recognize(self, definition, args, kwargs, order)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's ``forward`` with its own argument names."""

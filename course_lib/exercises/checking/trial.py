@@ -235,7 +235,7 @@ def census(module: nn.Module) -> dict[str, Any]:
 
 
 def _named_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """List all parameters, under the course's names if ``recognise`` found them."""
+    """List all parameters, under the course's names if ``recognize`` found them."""
     renamed = vars(module).get("course_names", {})
     named = module.named_parameters(remove_duplicate=False)
     return [(renamed.get(name, name), parameter) for name, parameter in named]

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.exercises.checking.exercise import chapters, exercise, exercises
+from course_lib.exercises.checking.exercise import chapters, exercises, find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.package import LIBRARY
 from course_lib.exercises.library.separate_process import BROKEN, examine_apart, state_of
@@ -107,7 +107,7 @@ def package_of(folder: Path) -> Path | None:
 
 def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
     """Return a learner's rows in chapter order, no matter what the learner's code does."""
-    asked = {m: list(names) for m, names in groupby(exercises(), lambda n: exercise(n).module)}
+    asked = {m: list(names) for m, names in groupby(exercises(), lambda n: find_exercise(n).module)}
     hint, kind = f"there is no {LIBRARY}, or it is a link", None
     reports = {}
     try:
@@ -118,7 +118,7 @@ def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
     rows = []
     for name in exercises():
         report = reports.get(name) or Report(name, False, hint=hint, kind=kind, attempted=False)
-        module = exercise(name).module
+        module = find_exercise(name).module
         result = (state_of(report), report.mistake or "", report.hint)
         chapter = f"{chapters()[module]:02} {module}"
         rows.append(Row(*map(printable, (learner, chapter, name, *result))))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import exercise
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.fallbacks import core_only, files_of
 from course_lib.exercises.library.progress import note
@@ -36,7 +36,7 @@ def attempt(name: str, candidate: object) -> object:
     from IPython.display import display  # slow to import, and only notebooks need it
 
     try:
-        result = exercise(name).definition
+        result = find_exercise(name).definition
     except ValueError as error:  # somebody changed the line
         display(Report(name, False, hint=f"{error}", attempted=False))
         return candidate
@@ -58,7 +58,7 @@ def _noted(name: str, candidate: object) -> Report:
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
     report = examine(name, candidate)
     LAST.pop(name, None)
-    result = exercise(name).definition
+    result = find_exercise(name).definition
     if report.passed and callable(candidate):
         whole = report.complete and not lacks_attributes(candidate, result)
         result = candidate if whole else core_only(name, candidate, *report.missed)

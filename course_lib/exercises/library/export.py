@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.library.attempts import LAST, PASSED
 from course_lib.exercises.library.fallbacks import files_of, from_course
 from course_lib.exercises.library.package import (
@@ -81,7 +81,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
 
 def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
     """Update the learner's package with the answers that passed, except for those in ``back``."""
-    modules = {exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
+    modules = {find_exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
     if not modules:
         return Export(problem=UNTRIED)
     plans = {}
@@ -112,7 +112,7 @@ def _planned(
     before = path.read_text("utf-8", errors="replace") if path.exists() else module_text(module)
     if changed_by_hand(before):
         raise ValueError(CHANGED.format(f"{LIBRARY}/{path.name}"))
-    names = [name for name in exercises() if exercise(name).module == module]
+    names = [name for name in exercises() if find_exercise(name).module == module]
     old = {name: cell for name, cell in cells_in(before).items() if name not in back}
     reasons = _not_to_be_taken(names, notebook, package)
     fresh = {n: _cell(n) for n in names if n in PASSED and n not in reasons and n not in back}
@@ -170,7 +170,7 @@ def _settled(
     """
     chosen = dict(chosen)
     flaws: dict[str, str] = {}
-    names = [name for name in exercises() if exercise(name).module == module]
+    names = [name for name in exercises() if find_exercise(name).module == module]
     while chosen:
         text = module_text(module, _ordered(chosen, names))
         reports = examine_apart(package, {module: list(chosen)}, LIMIT, {module: text})

@@ -11,7 +11,7 @@ from typing import Any
 
 from course_lib.exercises.checking.call_tracer import functions_of
 from course_lib.exercises.checking.check import order_of
-from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.library.package import changed_by_hand
 from course_lib.exercises.library.served_answers import serve
 from course_lib.exercises.library.stubs import from_package
@@ -38,7 +38,7 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
 
 def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[..., Any]:
     """Use an answer instead of the course's definition, except for the stages that it failed."""
-    return serve(answer, exercise(name).definition, missed, order_of(name, answer))
+    return serve(answer, find_exercise(name).definition, missed, order_of(name, answer))
 
 
 def from_course(definition: object) -> bool:

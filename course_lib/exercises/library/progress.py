@@ -6,11 +6,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.checking.exercise import chapters, exercise, exercises
+from course_lib.exercises.checking.exercise import chapters, exercises, find_exercise
 from course_lib.exercises.checking.report import CORRECT, UNTOUCHED, WRONG, Report
 from course_lib.exercises.library.kept_file import KeptFile
 from course_lib.exercises.library.package import LIBRARY, find_library
-from course_lib.exercises.questions.question import tasks
+from course_lib.exercises.questions.question import questions
 
 CELLS = 10  # of a bar
 STATES = (UNTOUCHED, WRONG, CORRECT)
@@ -19,7 +19,7 @@ PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state
 
 @dataclass(frozen=True)
 class Item:
-    """An exercise or task, with its chapter, kind (such as ``"build"``), and time in minutes."""
+    """An exercise or question: its chapter, kind (such as ``"build"``), and time in minutes."""
 
     name: str
     chapter: int
@@ -33,7 +33,7 @@ class Item:
 
 @dataclass(frozen=True, repr=False)
 class Progress:
-    """The state of every exercise and task, chapter by chapter."""
+    """The state of every exercise and question, chapter by chapter."""
 
     states: dict[Item, str]
 
@@ -100,10 +100,10 @@ def noted(package: Path, name: str) -> dict[str, str | None]:
 
 
 def items() -> list[Item]:
-    """List every exercise and task in chapter order."""
-    built = [exercise(name) for name in exercises()]
-    listed = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
-    listed += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
+    """List every exercise and question in chapter order."""
+    built = [find_exercise(name) for name in exercises()]
+    listed = [Item(one.name, chapters()[one.module], "build", one.minutes) for one in built]
+    listed += [Item(asked.name, asked.chapter, asked.kind, asked.minutes) for asked in questions()]
     return sorted(listed, key=lambda item: item.chapter)
 
 

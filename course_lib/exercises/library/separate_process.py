@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from course_lib.exercises.checking.check import complaints, examine
-from course_lib.exercises.checking.exercise import Exercise, exercise
+from course_lib.exercises.checking.exercise import Exercise, find_exercise
 from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.signatures import adapt
@@ -159,25 +159,25 @@ def _report(name: str, answer: Mapping[str, Any]) -> Report:
     if "broken" in answer:
         return _broken(name, str(answer["broken"]))
     try:
-        return _compared(exercise(name), answer)
+        return _compared(find_exercise(name), answer)
     except Exception as error:
         return Report(name, False, hint=f"{type(error).__name__} when we compared its results")
 
 
-def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
+def _compared(exercise: Exercise, answer: Mapping[str, Any]) -> Report:
     """Rebuild a report; accept "correct" only if the results that come with it are right."""
     mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
-    report = Report(task.name, False, mistake, hint, detail=detail)
+    report = Report(exercise.name, False, mistake, hint, detail=detail)
     if answer["passed"] is not True:
         attempted = answer["attempted"] is True
-        held = zip(task.stages([]), answer["held"], strict=False)
+        held = zip(exercise.stages([]), answer["held"], strict=False)
         stages = tuple(replace(stage, held=value is True) for stage, value in held)
         return replace(report, attempted=attempted, stages=stages)
-    wrong = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
-    core = [failure for failure in wrong if failure.trial < task.core_size]
+    wrong = list(complaints(exercise, [Outcome(**outcome) for outcome in answer["seen"]]))
+    core = [failure for failure in wrong if failure.trial < exercise.core_size]
     if core:
-        return Report(task.name, False, hint=core[0].sentence)
-    return replace(report, passed=True, stages=task.stages({f.trial for f in wrong}))
+        return Report(exercise.name, False, hint=core[0].sentence)
+    return replace(report, passed=True, stages=exercise.stages({f.trial for f in wrong}))
 
 
 @contextmanager
@@ -260,9 +260,9 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
     held = [stage.held for stage in report.stages]
     answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
     if report.passed:
-        task = exercise(name)
-        tried = adapt(candidate, task.definition)
-        answer["seen"] = [vars(try_out(trial, tried)) for trial in task.trials]
+        exercise = find_exercise(name)
+        tried = adapt(candidate, exercise.definition)
+        answer["seen"] = [vars(try_out(trial, tried)) for trial in exercise.trials]
     return answer
 
 

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.error_messages import explain
-from course_lib.exercises.checking.exercise import exercise, known_mistakes, right_answers
+from course_lib.exercises.checking.exercise import find_exercise, known_mistakes, right_answers
 from course_lib.exercises.checking.mistake import course_definition
 from course_lib.exercises.checking.outcomes import Outcome, alike
 from course_lib.exercises.checking.report import Report
@@ -19,8 +19,8 @@ from course_lib.exercises.questions.tested_definitions import MISTAKES, RIGHT_WA
 
 
 @dataclass(frozen=True)
-class TestTask:
-    """The task of writing a test for an exercise, or for a definition in ``tested_definitions``.
+class TestQuestion:
+    """Write a test for an exercise, or for a definition in ``tested_definitions``.
 
     The test has to find the mistakes whose short names are in ``must``.
     """
@@ -52,39 +52,43 @@ class TestTask:
 @cache
 def whole_answers(name: str) -> tuple[Callable, ...]:
     """Return the correct answers to an exercise that pass the extras as well."""
-    task = exercise(name)
+    exercise = find_exercise(name)
     whole = [answer for answer in right_answers(name) if examine(name, answer).complete]
-    return (task.definition, *(adapt(answer, task.definition) for answer in whole))
+    return (exercise.definition, *(adapt(answer, exercise.definition) for answer in whole))
 
 
-def judge_test(task: TestTask, test: object) -> Report:
+def judge_test(question: TestQuestion, test: object) -> Report:
     """Run a learner's test on correct and wrong answers, without ever raising an exception."""
     if not callable(test):
         hint = "Write a function that takes one candidate."
-        return Report(task.name, False, hint=hint, attempted=False)
-    right = [outcome(test, candidate) for candidate in task.right()]
+        return Report(question.name, False, hint=hint, attempted=False)
+    right = [outcome(test, candidate) for candidate in question.right()]
     alarm = next(filter(None, (error for error, _ in right)), None)
     if isinstance(alarm, NotImplementedError):
         hint = "Replace `raise NotImplementedError` with your test."
-        return Report(task.name, False, hint=hint, attempted=False)
+        return Report(question.name, False, hint=hint, attempted=False)
     if alarm is not None:
         hint = "A false alarm: your test itself raises an error on a correct answer."
         if isinstance(alarm, AssertionError):
             hint = "A false alarm: your test fails on a correct answer. Try `assert_close`."
-        return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
-    wrong = task.wrong()
+        return Report(
+            question.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm))
+        )
+    wrong = question.wrong()
     outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
     caught = {name for name, (error, _) in outcomes.items() if error is not None}
     shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
     score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its inputs can reveal"
-    missed = [wrong[name][0] for name in task.must if name not in caught]
+    missed = [wrong[name][0] for name in question.must if name not in caught]
     if missed:
         hint = f"Your test passes even though {missed[0]}."
         if not caught:
             hint += " A test must raise an exception, as `assert` does; what it returns is ignored."
-        return Report(task.name, False, "too_content", hint, "property", score)
+        return Report(question.name, False, "too_content", hint, "property", score)
     return Report(
-        task.name, True, detail=f"finds every mistake that the task names; {score}; no false alarms"
+        question.name,
+        True,
+        detail=f"finds every mistake that the question names; {score}; no false alarms",
     )
 
 
@@ -122,48 +126,52 @@ def _recorded(candidate: Any, returned: list[Any]) -> Any:
 
 
 TESTS = (
-    TestTask("test_of_shares", 0, "softmax", ("over_columns",)),
-    TestTask("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
-    TestTask("test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)),
-    TestTask("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
-    TestTask("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
-    TestTask("test_of_apartness", 5, "FeedForward", ("features_centered_over_tokens",)),
-    TestTask("test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")),
-    TestTask(
+    TestQuestion("test_of_shares", 0, "softmax", ("over_columns",)),
+    TestQuestion("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
+    TestQuestion(
+        "test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)
+    ),
+    TestQuestion("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
+    TestQuestion("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
+    TestQuestion("test_of_apartness", 5, "FeedForward", ("features_centered_over_tokens",)),
+    TestQuestion(
+        "test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")
+    ),
+    TestQuestion(
         "test_of_different_layers",
         7,
         "Encoder",
         ("one_layer_repeated", "layers_copied", "plain_list"),
     ),
-    TestTask(
+    TestQuestion(
         "test_of_listening",
         8,
         "DecoderLayer",
         ("cross_reads_target", "cross_attention_skipped", "cross_mask_lost"),
     ),
-    TestTask(
+    TestQuestion(
         "test_of_padding",
         9,
         "Transformer",
         ("pad_id_zero", "encoder_unmasked", "cross_mask_missing"),
     ),
-    TestTask(
+    TestQuestion(
         "test_of_the_loss",
         11,
         "label_smoothed_cross_entropy",
         ("padding_in_the_denominator", "padding_counted"),
     ),
-    TestTask(
+    TestQuestion(
         "test_of_the_end", 12, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
     ),
-    TestTask("test_of_the_cache", 13, "AttentionCache", ("values_stay", "nothing_reordered")),
-    TestTask(
+    TestQuestion("test_of_the_cache", 13, "AttentionCache", ("values_stay", "nothing_reordered")),
+    TestQuestion(
         "test_of_the_penalty", 14, "length_penalty", ("exponent_negative", "alpha_multiplied")
     ),
-    TestTask(
+    TestQuestion(
         "test_of_the_batches", 17, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
     ),
-    TestTask(
+    TestQuestion(
         "test_of_the_decoder",
         18,
         "DecoderOnly",
@@ -175,13 +183,13 @@ TESTS = (
             "sees_only_itself",
         ),
     ),
-    TestTask(
+    TestQuestion(
         "test_of_the_rotation",
         21,
         "rotate",
         ("code_added", "twice_as_long", "sign_lost", "start_ignored"),
     ),
-    TestTask(
+    TestQuestion(
         "test_of_the_counts",
         24,
         "attention_flops",

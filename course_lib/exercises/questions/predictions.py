@@ -37,7 +37,7 @@ TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # target ids i
 
 @dataclass(frozen=True)
 class Prediction:
-    """A task that asks for a number before it is computed.
+    """A question that asks for a number before it is computed.
 
     Args:
         asks: A few words that say which number to predict.
@@ -56,13 +56,13 @@ class Prediction:
     kind: str = "predict"
 
 
-def judge_prediction(task: Prediction, answer: object) -> Report:
+def judge_prediction(question: Prediction, answer: object) -> Report:
     """Compare a guess with the computed value, without ever raising an exception."""
     if answer is ... or answer is None:
         hint = "Replace `...` with your answer, and run the cell."
-        return Report(task.name, False, hint=hint, attempted=False)
-    with torch.random.fork_rng(devices=[]):  # the task may build a layer
-        truth = torch.as_tensor(task.truth(), dtype=torch.float64)
+        return Report(question.name, False, hint=hint, attempted=False)
+    with torch.random.fork_rng(devices=[]):  # the question may build a layer
+        truth = torch.as_tensor(question.truth(), dtype=torch.float64)
     try:
         guess = torch.as_tensor(answer, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -72,13 +72,19 @@ def judge_prediction(task: Prediction, answer: object) -> Report:
     if guess is None or guess.shape != truth.shape:
         kinds = ["one number", "a list of {} numbers", "{} lists of {} numbers each"]
         kind = kinds[truth.dim()].format(*truth.shape)
-        return Report(task.name, False, hint=f"{task.asks}: please give {kind}, not {answer!r}.")
-    if _near(guess, truth, task.close):
-        return Report(task.name, True, detail=f"{task.asks}: {_show(truth)}")
-    hints = [hint for value, hint in task.guesses if _near(guess, torch.tensor(value), task.close)]
+        return Report(
+            question.name, False, hint=f"{question.asks}: please give {kind}, not {answer!r}."
+        )
+    if _near(guess, truth, question.close):
+        return Report(question.name, True, detail=f"{question.asks}: {_show(truth)}")
+    hints = [
+        hint
+        for value, hint in question.guesses
+        if _near(guess, torch.tensor(value), question.close)
+    ]
     hint = hints[0] if hints else "That is not correct. Work it out step by step, and try again."
-    detail = f"{task.asks}; yours: {_show(guess)}"
-    return Report(task.name, False, hint=hint, detail=detail)
+    detail = f"{question.asks}; yours: {_show(guess)}"
+    return Report(question.name, False, hint=hint, detail=detail)
 
 
 def _near(guess: Tensor, truth: Tensor, share: float) -> bool:
@@ -102,7 +108,7 @@ def count(module: nn.Module) -> int:
 def asked(
     chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Create a prediction task from a function whose docstring says which number to predict."""
+    """Create a prediction question from a function whose docstring says which number to predict."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
         """Use the function's name, and its docstring up to the first colon or period."""

@@ -6,7 +6,7 @@ from typing import Any
 from course_lib.exercises.questions.question import find
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.report import Report
-from course_lib.exercises.questions.mutation_score import TestTask, judge_test
+from course_lib.exercises.questions.mutation_score import TestQuestion, judge_test
 from course_lib.exercises.questions.clinic import judge_diagnosis
 from course_lib.exercises.questions.predictions import Prediction, judge_prediction
 from course_lib.exercises.library.progress import note
@@ -45,13 +45,13 @@ def score_test(name: str, test: Callable[[Any], Any]) -> Report:
     """Score a test by the known mistakes that it finds and by its false alarms on correct answers.
 
     Args:
-        name: The name of the task, such as ``"test_of_the_past"``.
+        name: The name of the question, such as ``"test_of_the_past"``.
         test: A function that takes a candidate, and raises an exception if the candidate is wrong.
 
     Raises:
-        ValueError: If there is no task with that name.
+        ValueError: If there is no question with that name.
     """
-    return note(judge_test(find(name, TestTask), test))
+    return note(judge_test(find(name, TestQuestion), test))
 
 
 def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:

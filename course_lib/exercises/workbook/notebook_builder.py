@@ -93,7 +93,7 @@ class Chapter:
 class Edition:
     """An edition of the workbook; it turns chapters into the learner's versions."""
 
-    tasks: Mapping[str, Exercise]
+    exercises: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
     solutions: bool = True
     repository: str = ""  # the address of the course's, if it is known
@@ -149,18 +149,18 @@ class Edition:
         if call := stubs.guess_call(worked):
             yield new_cell(cell["id"], stubs.without_explanation(call, worked), "code")
             return
-        source = stubs.without_checks(worked, self.tasks)
+        source = stubs.without_checks(worked, self.exercises)
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
-        tasks, help = [], []
+        found, help = [], []
         if is_marked(worked, "export"):
-            tasks = [self.tasks[name] for name in stubs.defined(worked) if name in self.tasks]
-            source = stubs.stub(source, [name for task in tasks for name in task.stubs])
-            attempts = [f'{task.name} = attempt("{task.name}", {task.name})' for task in tasks]
-            source = "\n\n".join([source.rstrip("\n"), *attempts]) if tasks else source
-            help += [folded_hints("Hint", task.hints) for task in tasks if task.hints]
-            bodies = [stubs.solution(worked, task.name) for task in tasks]
+            found = [self.exercises[name] for name in stubs.defined(worked) if name in self.exercises]
+            source = stubs.stub(source, [name for exercise in found for name in exercise.stubs])
+            attempts = [f'{exercise.name} = attempt("{exercise.name}", {exercise.name})' for exercise in found]
+            source = "\n\n".join([source.rstrip("\n"), *attempts]) if found else source
+            help += [folded_hints("Hint", exercise.hints) for exercise in found if exercise.hints]
+            bodies = [stubs.solution(worked, exercise.name) for exercise in found]
             help += [folded("Solution", fenced(body)) for body in bodies if self.solutions]
         elif is_marked(worked, "exercise"):
             source = stubs.without_answers(source)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from course_lib.support.terminal import as_typed
-from course_lib.exercises.checking.exercise import exercise, exercises
+from course_lib.exercises.checking.exercise import find_exercise, exercises
 from course_lib.exercises.library.package import INIT, LIBRARY, module_text
 from course_lib.exercises.workbook.notebook_builder import HELP, Chapter, Edition
 from course_lib.exercises.checking.public_issues import course_repository
@@ -128,8 +128,8 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
         "AGENTS.md": (PAGES / "AGENTS.md").read_text(encoding="utf-8"),
     }
     texts |= {f"{LIBRARY}/{name.replace('.', '/')}.py": module_text(name) for name in modules}
-    tasks = {name: exercise(name) for name in exercises()}
-    learner = Edition(tasks, frozenset(modules), solutions, course_repository())
+    asked = {name: find_exercise(name) for name in exercises()}
+    learner = Edition(asked, frozenset(modules), solutions, course_repository())
     for chapter in worked:
         text = json.dumps(learner.notebook(chapter), indent=1, sort_keys=True, ensure_ascii=False)
         texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it

@@ -11,7 +11,7 @@ from typing import Any
 from workbook_solver import MODULES
 
 from course_lib.exercises import exercises
-from course_lib.exercises.checking.exercise import exercise, right_answers
+from course_lib.exercises.checking.exercise import find_exercise, right_answers
 from course_lib.exercises.library import stubs
 from course_lib.exercises.library.package import LIBRARY
 from textbooks import annotated, d2l, nanogpt, pytorch_tutorial, uva
@@ -51,7 +51,7 @@ def _cell(name: str, answer: Any) -> str:
         f"from {source} import {part}"
         for source, given in re.findall(r"^from (course_lib\.\w+) import (.*)", text, re.M)
         for part in sorted(used.intersection(given.split(", ")))
-        if source != f"course_lib.{exercise(name).module}"  # these are in the notebook
+        if source != f"course_lib.{find_exercise(name).module}"  # these are in the notebook
     ]
     imports = stubs.from_package("\n".join(imports), MODULES, LIBRARY)
     return re.sub(rf"\b{answer.__name__}\b", name, "\n\n\n".join([imports, *parts]))

@@ -10,35 +10,35 @@ CIVIDIS = "00224e 1a386f 434e6c 61656f 7d7c78 9b9476 bcae6c dec958 fee838".split
 RDBU_R = "053061 2a71b2 6bacd1 c2ddec f7f6f6 fbccb4 e48066 ba2832 67001f".split()
 
 
-def mix(colour: str, other: str, share: float) -> str:
+def mix(color: str, other: str, share: float) -> str:
     """Mix a color with another color; share 0 returns the first, and share 1 the second."""
-    pairs = zip(_channels(colour), _channels(other), strict=True)
+    pairs = zip(_channels(color), _channels(other), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)
 
 
-def tint(colour: str) -> str:
+def tint(color: str) -> str:
     """Return the pale form of a role's color, for areas behind text."""
-    return mix(colour, PAPER, 0.8)
+    return mix(color, PAPER, 0.8)
 
 
-def shade(colour: str) -> str:
+def shade(color: str) -> str:
     """Return the dark form of a role's color, for text on white."""
-    return mix(colour, "#000000", 0.25)
+    return mix(color, "#000000", 0.25)
 
 
-def _channels(colour: str) -> list[int]:
+def _channels(color: str) -> list[int]:
     """Return the red, green and blue values of '#RRGGBB'."""
-    return [int(colour.lstrip("#")[i : i + 2], 16) for i in (0, 2, 4)]
+    return [int(color.lstrip("#")[i : i + 2], 16) for i in (0, 2, 4)]
 
 
-def on_map(value: float, colours: list[str]) -> str:
+def on_map(value: float, colors: list[str]) -> str:
     """Return the color of a value between 0 and 1 on a color map."""
-    place = min(max(value, 0), 1) * (len(colours) - 1)
-    low = min(int(place), len(colours) - 2)
-    return mix(colours[low], colours[low + 1], place - low)
+    place = min(max(value, 0), 1) * (len(colors) - 1)
+    low = min(int(place), len(colors) - 2)
+    return mix(colors[low], colors[low + 1], place - low)
 
 
-def ink_on(colour: str) -> str:
+def ink_on(color: str) -> str:
     """Return black or white, whichever is easier to read on the color."""
-    red, green, blue = _channels(colour)
+    red, green, blue = _channels(color)
     return INK if 0.3 * red + 0.59 * green + 0.11 * blue > 140 else PAPER
