@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_runs import SEEDS, Unmeasured, fit_language_model, main
+from training_runs import Unmeasured, fit_language_model
 
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT, initialize_gpt
 from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.transformer import Transformer, TransformerConfig

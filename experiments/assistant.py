@@ -15,10 +15,11 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from training_runs import SEEDS, computer, main
+from training_runs import computer
 
 from course_lib import assistant
 from course_lib.gpt import GPT, sample
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 
 CHAPTER = Path(__file__).parents[1] / "notebooks/23_assistant.ipynb"

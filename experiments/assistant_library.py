@@ -92,7 +92,8 @@ def compare(folder: str) -> None:
     of = lambda each: token_log_probs(each(ids).logits, ids)  # noqa: E731
 
     answers = [(of(each) * mask[:, 1:]).sum(1).chunk(2) for each in (model, reference)]
-    ours = dpo_loss(*answers[0], *[x.detach() for x in answers[1]], BETA)
+    (chosen, rejected), (ref_chosen, ref_rejected) = answers
+    ours = dpo_loss(chosen, rejected, ref_chosen.detach(), ref_rejected.detach(), BETA)
     inputs = dict(input_ids=ids, attention_mask=torch.ones_like(ids), completion_mask=mask.long())
     dpo.model.eval()
     report("DPO", ours, model, dpo._compute_loss(dpo.model, inputs, False), dpo.model)

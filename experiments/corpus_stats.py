@@ -8,11 +8,11 @@ import re
 from collections import Counter
 
 import torch
-from training_runs import main
 
 from course_lib.batching import TokenBatches, padding_fraction
 from course_lib.data import Tokenizer
 from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
+from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 
 SIZES = (2_000, 4_000, 8_000, 16_000)

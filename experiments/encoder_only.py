@@ -13,7 +13,6 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_runs import SEEDS, main
 
 from course_lib.data import Characters, pad_rows, spell
 from course_lib.data.number_words import split_of
@@ -29,6 +28,7 @@ from course_lib.encoder_only import (
 from course_lib.gpt import param_groups
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.training import training_step, warmup_cosine
 

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from training_runs import fit_language_model, main
+from training_runs import fit_language_model
 
 from course_lib.gpt import GPT
+from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 

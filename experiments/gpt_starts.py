@@ -5,9 +5,10 @@ Each initialization uses GPT-2's standard deviation of 0.02, and then enlarges s
 
 from dataclasses import replace
 
-from training_runs import SEEDS, fit_language_model, main
+from training_runs import fit_language_model
 
 from course_lib.gpt import GPT
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 

@@ -10,11 +10,11 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 from torch import Tensor
-from training_runs import main
 
 from course_lib.interop import llama
 from course_lib.interop.weights import find_weights
 from course_lib.modern_decoder import ModernDecoder, ModernEngine
+from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 
 NEW_TOKENS = 64

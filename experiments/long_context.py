@@ -11,10 +11,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from training_runs import SEEDS, Unmeasured, fit_language_model, main
+from training_runs import Unmeasured, fit_language_model
 
 from course_lib.data import side_by_side
 from course_lib.modern_decoder import ModernConfig, ModernDecoder, rope_angles
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.trainer.loop import fit

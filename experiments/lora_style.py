@@ -7,12 +7,12 @@ and the perplexity on plain text before and after fine-tuning.
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_runs import SEEDS, main
 
 from course_lib.gpt import sample
 from course_lib.interop import llama
 from course_lib.interop.weights import find_weights
 from course_lib.lora import add_lora
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.trainer.hardware import describe_machine
 

@@ -7,12 +7,12 @@ from functools import partial
 
 from ablation import SEEDS, USUAL, train_one
 from torch import Tensor, nn
-from training_runs import main
 
 from course_lib.gpt import GPT, initialize_gpt
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
 from course_lib.multi_head import split_heads
 from course_lib.positions import PositionalEncoding
+from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 
 

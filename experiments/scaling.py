@@ -5,9 +5,10 @@ a shorter run. One seed's runs are repeated at a higher rate, because the best r
 the width.
 """
 
-from training_runs import fit_language_model, main
+from training_runs import fit_language_model
 
 from course_lib.gpt import GPT
+from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 

@@ -11,9 +11,9 @@ from statistics import median
 
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
-from training_runs import main
 
 from course_lib.data.multi30k_files import load_multi30k
+from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 from course_lib.tokenization import BPETokenizer, byte_words, train_bpe, train_bpe_indexed
 

@@ -7,8 +7,9 @@ averages become reliable, and constant after that.
 from dataclasses import replace
 
 import torch
-from training_runs import SEEDS, computer, main
+from training_runs import computer
 
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.training import ADAM, training_step

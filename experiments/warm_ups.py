@@ -6,8 +6,9 @@ course's translator uses.
 
 from dataclasses import replace
 
-from training_runs import SEEDS, described, main
+from training_runs import described
 
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.trainer.loop import fit

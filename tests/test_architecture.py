@@ -53,9 +53,14 @@ MODULE_NAMES = {dotted(path) for path in FILES}
 
 
 def imports(path: Path) -> set[str]:
-    """List the modules that a file imports, with relative imports spelled out."""
-    found = set()
-    for node in ast.walk(TREES[path]):
+    """List the modules that a file imports."""
+    return imported(TREES[path])
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """List the modules that a source imports, with relative imports spelled out."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -63,6 +68,21 @@ def imports(path: Path) -> set[str]:
             inside = {f"{source}.{alias.name}" for alias in node.names}
             found |= inside & MODULE_NAMES or {source}
     return found
+
+
+def test_only_chapter_modules_stand_at_the_root():
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", *chapters()}
+
+
+def test_the_exercises_have_few_rooms_and_imports_between_them_point_down():
+    rooms = ["checking", "bank", "questions", "library", "workbook", "grading"]
+    inside = [path for path in FILES if room(path) == "exercises" and path.parent.name in rooms]
+    assert {path.parent.name for path in inside} == set(rooms)
+    assert [p.name for p in FILES if p.parent == PACKAGE / "exercises"] == ["__init__.py"]
+    for path in inside:
+        used = {name.split(".")[2] for name in imports(path) if name.startswith("course_lib.exer")}
+        below = rooms[: rooms.index(path.parent.name) + 1]
+        assert used <= set(below), path
 
 
 def test_imports_point_down():
@@ -88,6 +108,18 @@ def test_a_model_is_usable_without_a_notebook():
     for path in FILES:
         if room(path) not in ("viz", "exercises"):  # exercises uses IPython if it is running
             assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY, path
+
+
+def test_nothing_imports_a_script_that_is_run_by_hand():
+    scripts = {
+        path.stem for name in ("benchmarks", "experiments") for path in (ROOT / name).glob("*.py")
+    }
+    readers = [
+        path for name in ("figures", "tests", "tools") for path in (ROOT / name).rglob("*.py")
+    ]
+    assert len(scripts) > 20 and len(readers) > 100
+    for tree in [*TREES.values(), *(ast.parse(path.read_text("utf-8")) for path in readers)]:
+        assert not imported(tree) & scripts, ast.get_docstring(tree)
 
 
 def test_no_file_uses_star_imports_or_imports_tests_and_notebooks():

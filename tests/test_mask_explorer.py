@@ -1,41 +1,10 @@
-"""The mask explorer uses a trained layer, and agrees with the answers in chapter 06."""
+"""The mask explorer agrees with the answers in chapter 06."""
 
 import numpy as np
-import pytest
 import torch
 from figure_asserts import answer_of_chapter
-from mask_layer import PAIRS, record, train
 
-from course_lib.data.number_words import spell
 from course_lib.viz.mask_explorer import CROSS, MAX_WORDS, MaskExplorer
-
-
-@pytest.fixture
-def one_thread():
-    """Restore the settings that training changes for the whole process."""
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_rng_state(state)
-    torch.set_default_dtype(torch.float32)
-
-
-def test_the_saved_layer_is_the_trained_layer(one_thread):
-    model, accuracy = train()
-    assert accuracy > 0.99
-    trained, kept = record(model), MaskExplorer().layer
-    assert list(trained) == list(kept) and list(trained["embedding"]) == list(kept["embedding"])
-    embeddings = [list(layer["embedding"].values()) for layer in (trained, kept)]
-    np.testing.assert_allclose(*embeddings, rtol=0, atol=1)  # the last digit may be rounded away
-    for name in list(kept)[1:]:
-        for projection in ("w_q", "w_k"):
-            np.testing.assert_allclose(trained[name][projection], kept[name][projection], atol=1)
-
-
-def test_training_uses_the_words_of_all_numbers():
-    for number, (english, german) in enumerate(PAIRS, start=1):
-        assert " ".join(english) == spell(number, "en").replace("-", " ")
-        assert "".join(german) == spell(number, "de")
 
 
 def leak_of_one_cell(t: int, s: int) -> float:

@@ -20,8 +20,8 @@ STEPS = {  # scripts, and the paths whose changes make each of them necessary
     "tools/navigation.py": "notebooks",
     "figures/src/draw_all.py": "figures course_lib notebooks benchmarks",
     "tools/embed_pictures.py": "figures notebooks",
-    "experiments/mutants.py": "course_lib/exercises/bank",
-    "tools/update_results.py": "README docs course_lib notebooks benchmarks experiments tools",
+    "tests/mutants/mutants.py": "course_lib/exercises/bank course_lib/probes",
+    "tools/update_results.py": "README docs course_lib notebooks benchmarks tests/mutants tools",
 }
 
 

@@ -5,7 +5,6 @@ A region of a page begins with ``<!-- results: NAME -->`` and ends with ``<!-- e
 
 import json
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -13,10 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
-sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # for two imports below
-
 import chapter_times
-import difference_effects
 import mutant_tables
 import paper_audit
 
@@ -28,6 +24,7 @@ from course_lib.records.results import Entry, read_entries, read_record, record_
 from notebooks import ROOT, chapters, rewrite
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DIFFERENCES = ROOT / "tests" / "mutants" / "difference_effects.json"
 BENCH = ROOT / "benchmarks" / "bench.json"
 NUMBERS = record_of("numbers_record")
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
@@ -352,7 +349,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "waiting": waiting,
     "table_2": table_2,
     "difference_effects": lambda: by_seed(
-        read_entries(difference_effects.RECORD), itemgetter("name"), "val_loss"
+        read_entries(DIFFERENCES), itemgetter("name"), "val_loss"
     ),
     "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
     "not_seen": lambda: table(["where", "what no probe sees"], mutant_tables.not_seen()),

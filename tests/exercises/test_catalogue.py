@@ -14,9 +14,7 @@ from course_lib.exercises.questions.question import find, questions
 
 PREDICTIONS = [question for question in questions() if isinstance(question, Prediction)]
 
-every_prediction = pytest.mark.parametrize(
-    "question", PREDICTIONS, ids=lambda q: q.name
-)
+every_prediction = pytest.mark.parametrize("question", PREDICTIONS, ids=lambda q: q.name)
 every_test = pytest.mark.parametrize("question", TESTS, ids=lambda q: q.name)
 
 

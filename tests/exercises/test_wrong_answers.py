@@ -278,11 +278,11 @@ def differ(encoder_class, drawn, hidden):
 
 
 @pytest.mark.parametrize(
-    "task, test", [("test_of_listening", listens), ("test_of_different_layers", differ)]
+    "question, test", [("test_of_listening", listens), ("test_of_different_layers", differ)]
 )
-def test_a_test_that_checks_one_of_two_requirements_misses_mistakes(exercise, test):
+def test_a_test_that_checks_one_of_two_requirements_misses_mistakes(question, test):
     def asking(*demands):
-        return score_test(exercise, lambda candidate: test(candidate, *demands))
+        return score_test(question, lambda candidate: test(candidate, *demands))
 
     assert asking(True, True).passed
     for demands in ((True, False), (False, True)):

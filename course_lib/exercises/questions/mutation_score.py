@@ -71,9 +71,8 @@ def judge_test(question: TestQuestion, test: object) -> Report:
         hint = "A false alarm: your test itself raises an error on a correct answer."
         if isinstance(alarm, AssertionError):
             hint = "A false alarm: your test fails on a correct answer. Try `assert_close`."
-        return Report(
-            question.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm))
-        )
+        detail = "\n".join(explain(alarm))
+        return Report(question.name, False, "false_alarm", hint, "equality", detail)
     wrong = question.wrong()
     outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
     caught = {name for name, (error, _) in outcomes.items() if error is not None}
@@ -85,11 +84,8 @@ def judge_test(question: TestQuestion, test: object) -> Report:
         if not caught:
             hint += " A test must raise an exception, as `assert` does; what it returns is ignored."
         return Report(question.name, False, "too_content", hint, "property", score)
-    return Report(
-        question.name,
-        True,
-        detail=f"finds every mistake that the question names; {score}; no false alarms",
-    )
+    detail = f"finds every mistake that the question names; {score}; no false alarms"
+    return Report(question.name, True, detail=detail)
 
 
 def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, Outcome]:

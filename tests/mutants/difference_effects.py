@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from digit_reversal import ReversalConfig, new_model, train
 from torch import nn
-from training_runs import SEEDS, main
 
 from course_lib.multi_head import MultiHeadAttention
+from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry
 from course_lib.training import warmup_cooldown
 from course_lib.transformer import Transformer

@@ -3,11 +3,12 @@
 from collections import Counter
 from statistics import fmean
 
-from mutants import RECORD, identity, mutants
-from training_runs import entries_of
-
+from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.mistake import Mistake
-from course_lib.records.results import Entry
+from course_lib.records.results import Entry, read_entries
+from notebooks import ROOT
+
+RECORD = ROOT / "tests" / "mutants" / "mutants_record.json"
 
 ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 11; 12 decodes
 SCORES = ("val_loss", "accuracy", "exact_match")
@@ -15,9 +16,11 @@ SCORES = ("val_loss", "accuracy", "exact_match")
 
 def recorded() -> list[tuple[Mistake | None, Entry]]:
     """Return the correct model and every mistake with their entries, in the order of the course."""
-    models = [None, *mutants()]
-    entries = entries_of(RECORD, [identity(mistake) for mistake in models])
-    return [(mistake, entry) for mistake, entry in zip(models, entries, strict=True) if entry]
+    entries = {(entry["exercise"], entry["mistake"]): entry for entry in read_entries(RECORD)}
+    mistakes = [mistake for name in exercises() for mistake in known_mistakes(name)]
+    models = [("", ""), *((mistake.exercise, mistake.name) for mistake in mistakes)]
+    pairs = zip([None, *mistakes], models, strict=True)
+    return [(mistake, entries[name]) for mistake, name in pairs if name in entries]
 
 
 def assembled() -> list[tuple[Mistake, Entry]]:

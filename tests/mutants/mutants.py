@@ -26,15 +26,16 @@ from digit_reversal import (
     write,
 )
 from torch import Tensor, nn
-from training_runs import SEEDS, main
 
 from course_lib import probes
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.mistake import Mistake
-from course_lib.records.results import Entry
+from course_lib.records.missing_runs import SEEDS, main
+from course_lib.records.results import Entry, read_entries
 from course_lib.transformer import TransformerConfig
 
 RECORD = Path(__file__).with_name("mutants_record.json")
+BEFORE = read_entries(RECORD)  # what this command found
 CHAPTERS = (
     "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
     "decoder", "transformer", "training", "decoding",
@@ -138,17 +139,30 @@ def mutants() -> list[Mistake]:
     return [m for m in mistakes if m.module in CHAPTERS and m.exercise not in UNUSED]
 
 
+@cache
+def probes_checksum() -> int:
+    """Return a checksum of the source of all probes."""
+    files = sorted(Path(probes.__file__).parent.glob("*.py"))
+    return crc32(b"".join(path.read_bytes() for path in files))
+
+
 def identity(mistake: Mistake | None) -> Entry:
-    """Return names that identify a mistake or the correct model, and a checksum of its edits."""
+    """Return a mistake's names, and checksums of its edits and of the probes."""
     name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
     checksum = crc32(repr(mistake and mistake.edits).encode())
-    return {"exercise": name[0], "mistake": name[1], "edits": checksum}
+    return {
+        "exercise": name[0],
+        "mistake": name[1],
+        "edits": checksum,
+        "probes_source": probes_checksum(),
+    }
 
 
 def train_one(run: Entry) -> Entry:
     """Record a mistake's effect on the paper's model, or else on another, and how the model trains.
 
     We do not train with a mistake that changes nothing in the paper's model or raises an error.
+    If only the probes changed, we keep the recorded training runs.
     """
     mistake = next((each for each in mutants() if identity(each) == run), None)
     entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": [], "runs": []}
@@ -159,8 +173,16 @@ def train_one(run: Entry) -> Entry:
     if entry.get("other", entry["paper"]) != "nothing":
         entry["probes"] = alarms(mistake, **changes)
     if mistake is None or entry["paper"] in ("numbers", "rate"):
-        entry["runs"] = [scores_of(mistake, seed) for seed in SEEDS]
+        trained = trained_before(run)
+        entry["runs"] = trained or [scores_of(mistake, seed) for seed in SEEDS]
     return entry
+
+
+def trained_before(run: Entry) -> list[Entry]:
+    """Return the recorded training runs of a mistake whose edits have not changed, or none."""
+    names = ("exercise", "mistake", "edits")
+    same = [entry for entry in BEFORE if all(entry[name] == run[name] for name in names)]
+    return same[0]["runs"] if same else []
 
 
 def scores_of(mistake: Mistake | None, seed: int) -> Entry:

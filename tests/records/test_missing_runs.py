@@ -1,0 +1,60 @@
+"""An experiment fills its record, and continues where it stopped."""
+
+import pytest
+
+from course_lib.records.missing_runs import main
+from course_lib.records.results import read_entries, write_entries
+
+RUNS = [{"name": name, "seed": seed} for name in ("a", "b") for seed in (0, 1)]
+
+
+def test_a_record_is_filled_and_only_missing_runs_are_repeated(tmp_path):
+    file, repeated = tmp_path / "record.json", []
+
+    def train_one(run):
+        """Record which run is carried out."""
+        repeated.append(run)
+        return {"loss": run["seed"] + 0.5}
+
+    main("", file, RUNS, train_one, [])
+    entries = read_entries(file)
+    assert entries == [run | {"loss": run["seed"] + 0.5} for run in RUNS] and repeated == RUNS
+    write_entries(file, [entries[0], *entries[2:], {"name": "old"}])
+    repeated.clear()
+    main("", file, RUNS, train_one, [])
+    assert (read_entries(file), repeated) == (entries, [RUNS[1]])
+
+
+def test_an_interrupted_experiment_keeps_what_is_done(tmp_path):
+    file = tmp_path / "record.json"
+
+    def train_one(run):
+        """Stop at the second run."""
+        if run == RUNS[1]:
+            raise KeyboardInterrupt
+        return {"loss": 1.0}
+
+    with pytest.raises(SystemExit, match="same command continues"):
+        main("", file, RUNS, train_one, [])
+    assert read_entries(file) == [RUNS[0] | {"loss": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('[{"name": "other"}]', "another experiment"),
+        ('{"name": "GPT"}', "not a record"),
+        ("[1, 2", "Expecting"),
+        (None, "does not exist"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
+    content, words, tmp_path, capsys
+):
+    file = tmp_path / ("record.json" if content else "no_folder/record.json")
+    if content:
+        file.write_text(content)
+    options = ["--file", str(file)]
+    with pytest.raises(SystemExit):
+        main("", file, [{"name": "GPT"}], lambda run: 1 / 0, options)
+    assert words in capsys.readouterr().err
