@@ -15,8 +15,8 @@ from course_lib.exercises import exercises
 from notebooks import ROOT, chapters, module_name
 
 MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in chapters()}  # by chapter
-ALWAYS = "tests/test_architecture.py"  # also compares the package with what the chapters export
-CHECKS = "tests/exercises/test_checks.py"
+ALWAYS = "tests/repository/test_architecture.py"  # also compares the package with the exports
+CHECKS = "tests/exercises/checking/test_checks.py"
 
 
 def module_of(file: str) -> str:
@@ -31,11 +31,11 @@ def tests_of(file: str) -> tuple[str, list[str]]:
         return "a test file", [file]
     stem, name = re.escape(Path(file).stem), re.escape(Path(file).name)
     naming = re.compile(rf"(import|from) [\w., ]*\b{stem}\b|[\"'/]{name}[\"']")
-    folders = {f"test_{folder}" for folder in Path(file).parts[:-1]}
+    rooms = Path(file).parts[1:-1]
     rules = {
         "tests with its name": lambda path: path.stem.startswith(f"test_{module_of(file)}"),
         "tests that mention it": lambda path: naming.search(tests[path]),
-        "tests for its folder": lambda path: path.stem in folders,
+        "tests for its folder": lambda path: rooms and path.parts[1:-1] == rooms,
     }
     for rule, holds in rules.items():
         chosen = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
@@ -57,7 +57,7 @@ def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]
     for file in files:
         rule, tests = tests_of(file)
         print(f"{file}: {rule}")
-        targets |= {*tests, "tests/test_javascript.py"} if file.endswith(".js") else set(tests)
+        targets |= {*tests, "tests/viz/test_javascript.py"} if file.endswith(".js") else set(tests)
         if text := source(file):
             targets |= {file} - set(MODULES)
             tasks |= set(re.findall(r'"(\w+)"', text)) & set(exercises())

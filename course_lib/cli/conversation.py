@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,57 +11,13 @@ from torch import Tensor
 
 from course_lib.decoding import sample_tokens
 from course_lib.gpt import GPT, text_engine
-from course_lib.interop import gpt2, llama
-from course_lib.interop.chat_template import Message, read_chat_template, render
-from course_lib.interop.config_fields import read_json
+from course_lib.interop.chat_template import Message, render
+from course_lib.interop.text_models import ChatModel, special_ids
 from course_lib.kv_cache import Engine
 from course_lib.modern_decoder import ModernDecoder
 
-ENCODERS = (  # the model types, in config.json, of encoder-only models
-    "albert",
-    "bert",
-    "camembert",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "modernbert",
-    "mpnet",
-    "roberta",
-    "xlm-roberta",
-)
 MOST_TOKENS = 8_192  # in a conversation; the keys and values of more tokens take gigabytes
 Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
-
-
-def model_type(path: Path | str) -> str | None:
-    """Return the model type in a folder's ``config.json``, or None if there is no such file.
-
-    Raises ValueError if models of this type do not generate text.
-    """
-    config = Path(path) / "config.json"
-    kind = read_json(config).get("model_type") if config.is_file() else None
-    if kind in ENCODERS:
-        raise ValueError(
-            f"{path} contains an encoder-only model (model_type={kind!r}), which turns text into "
-            "vectors but does not generate text; choose a decoder-only model, such as GPT-2 or "
-            "Llama"
-        )
-    return kind
-
-
-def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
-    """Load a model in GPT-2's or Llama's layout, and its tokenizer.
-
-    Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
-    """
-    loader = gpt2 if model_type(path) == "gpt2" else llama
-    model, tokenizer = loader.from_pretrained(path)
-    if tokenizer is None:
-        raise ValueError(
-            f"{path} has no tokenizer.json to read the text with; the transformers library "
-            f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
-        )
-    return model, tokenizer
 
 
 def sampler(seed: int = 0, **options: Any) -> Draw:
@@ -73,12 +28,6 @@ def sampler(seed: int = 0, **options: Any) -> Draw:
     sample_tokens(torch.zeros(1, 1), **options)  # checks the options before a model is loaded
     generator = torch.Generator().manual_seed(seed)
     return lambda logits: sample_tokens(logits, generator=generator, **options)
-
-
-def special_ids(tokenizer: Tokenizer) -> set[int]:
-    """Return the ids of all special tokens; generated text ends at any of them."""
-    added = tokenizer.get_added_tokens_decoder()
-    return {number for number, token in added.items() if token.special}
 
 
 def write(
@@ -133,18 +82,13 @@ class Conversation:
     token, or None if the tokenizer does not know this token.
 
     Args:
-        path: A folder or a GGUF file that ``load_writer`` can read, with a chat template.
+        chat: The model, its tokenizer and its chat template.
         draw: The function that ``sampler`` returned.
         tokens: The maximum number of tokens in an answer.
-
-    Raises:
-        ValueError: If the path contains no such model, no tokenizer, or no chat template.
     """
 
-    def __init__(self, path: Path | str, draw: Draw, tokens: int = 500) -> None:
-        model_type(path)  # rejects an encoder-only model, which has no chat template either
-        self.template = read_chat_template(path)
-        self.model, self.tokenizer = load_writer(path)
+    def __init__(self, chat: ChatModel, draw: Draw, tokens: int = 500) -> None:
+        self.model, self.tokenizer, self.template = chat
         self.draw = draw
         self.tokens = tokens
         self.end_id = self.tokenizer.token_to_id(self.template.eos_token)

@@ -6,17 +6,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from course_lib.cli.conversation import (
-    Conversation,
-    continue_text,
-    load_writer,
-    sampler,
-    special_ids,
-)
+from course_lib.cli.conversation import Conversation, continue_text, sampler
 from course_lib.cli.training_commands import load, prepare, search_options
 from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.interop.download import download
+from course_lib.interop.text_models import load_chat_model, load_writer, special_ids
 from course_lib.interop.weights import MODELS, find_weights
 from course_lib.probes import probe_made
 from course_lib.support.quoted_text import shortened
@@ -92,7 +87,8 @@ def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what the user types, or every line of piped input; Ctrl-C ends an answer."""
     path = find_weights(options.weights or CHAT_MODEL)
-    conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
+    draw = sampler(**sampling_options(options))
+    conversation = Conversation(load_chat_model(path), draw, options.tokens)
     if conversation.end_id is None:
         other = "at another special token or " if conversation.ends else ""
         note(

@@ -309,7 +309,7 @@ def test_a_result_is_readable_when_printed():
 
 
 def test_the_page_shows_the_printed_output(capsys):
-    page = (Path(__file__).parents[1] / "docs" / "probes.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "probes.md").read_text(encoding="utf-8")
     example = re.search(r"```python\n(.*?)```", page, re.S)[1]
     shown = re.search(r"```text\n(.*?)```", page, re.S)[1].splitlines()
     exec(example, {})

@@ -15,7 +15,7 @@ from course_lib.exercises.checking.public_issues import course_repository, with_
 from course_lib.exercises.workbook.notebook_builder import source_of
 from course_lib.exercises.workbook.workbook_folder import workbook_files
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = navigation.chapters()
 PAGES = [
     ROOT / p

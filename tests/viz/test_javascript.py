@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BIOME = ROOT / "node_modules" / ".bin" / "biome"
 pytestmark = pytest.mark.skipif(not BIOME.exists(), reason="biome is missing; run: npm ci")
 

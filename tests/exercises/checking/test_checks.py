@@ -26,7 +26,7 @@ from course_lib.exercises.checking.trial import try_out
 from course_lib.exercises.library.stubs import stub
 from course_lib.exercises.workbook.notebook_builder import Chapter
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ANSWERS = {  # in all styles, the course's own first
     f"{name}-{answer.__name__}": (name, answer)
     for name in exercises()

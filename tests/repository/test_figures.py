@@ -27,7 +27,7 @@ from course_lib.modern_decoder import ModernConfig
 from course_lib.tasks.numbers import load_or_train
 from course_lib.viz import plots
 
-FIGURES = Path(__file__).resolve().parents[1] / "figures"
+FIGURES = Path(__file__).resolve().parents[2] / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
 TEN_POINTS = 10 * 96 / 72  # px
 TITLE_SIZE = "17"  # px

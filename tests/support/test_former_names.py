@@ -1,10 +1,17 @@
 """Workbooks and ``my_lib`` folders written before a module moved still find it."""
 
 import importlib
+import shutil
+from pathlib import Path
 
 import pytest
 
+from course_lib.exercises import progress
+from course_lib.exercises.library.separate_process import examine_apart
+from course_lib.exercises.workbook.workbook_folder import make_workbook
 from course_lib.support.former_names import MOVED
+
+FIXTURE = Path(__file__).with_name("earlier_workbook")
 
 
 @pytest.mark.parametrize("former, present", MOVED.items())
@@ -26,6 +33,21 @@ def test_a_learners_module_written_before_the_move_loads(tmp_path, monkeypatch):
     module = importlib.import_module("written_earlier")
     with pytest.raises(ValueError, match="d_model"):
         module.check_sizes(d_model=0)
+
+
+def test_a_workbook_written_before_the_move_loads(tmp_path, monkeypatch):
+    """Its cells import former names; its answers and its progress stay as they were."""
+    monkeypatch.chdir(tmp_path)
+    make_workbook(tmp_path)
+    shutil.copy(FIXTURE / "masks.txt", "my_lib/masks.py")
+    shutil.copy(FIXTURE / "progress.json", "my_lib/progress.json")
+    cells = (FIXTURE / "cells.txt").read_text(encoding="utf-8")
+    exec(cells, {})
+    states = {item.name: state for item, state in progress(tmp_path).states.items()}
+    assert states["causal_mask"] == states["test_of_the_past"] == "correct"
+    assert states["padding_mask"] == "not yet" and states["split_heads"] == "not attempted"
+    report = examine_apart(tmp_path / "my_lib", {"masks": ["causal_mask"]}, 60)["causal_mask"]
+    assert report.passed
 
 
 def test_other_names_are_still_unknown():

@@ -107,7 +107,7 @@ def planted(monkeypatch, tmp_path):
         "tests/test_masks.py": "import course_lib.masks",
         "tests/test_masks_in_depth.py": "",
         "tests/test_masking.py": "from course_lib.masks import padding_mask",
-        "tests/test_trainer.py": 'import json, timing\nopen("pyproject.toml")',
+        "tests/trainer/test_trainer.py": 'import json, timing\nopen("pyproject.toml")',
         "tests/browser/test_masks.py": "",
     }
     for file, text in files.items():
@@ -127,9 +127,13 @@ MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
         ("course_lib/masks.py", "tests with its name", MASKS),
         (CHAPTER, "tests with its name", MASKS),
         ("tests/browser/test_masks.py", "a test file", ["tests/browser/test_masks.py"]),
-        ("benchmarks/timing.py", "tests that mention it", ["tests/test_trainer.py"]),
-        ("pyproject.toml", "tests that mention it", ["tests/test_trainer.py"]),
-        ("course_lib/trainer/new_thing.py", "tests for its folder", ["tests/test_trainer.py"]),
+        ("benchmarks/timing.py", "tests that mention it", ["tests/trainer/test_trainer.py"]),
+        ("pyproject.toml", "tests that mention it", ["tests/trainer/test_trainer.py"]),
+        (
+            "course_lib/trainer/new_thing.py",
+            "tests for its folder",
+            ["tests/trainer/test_trainer.py"],
+        ),
         ("README.md", "no rule applies, so only the tests that always run", []),
     ],
 )
@@ -233,7 +237,7 @@ def test_a_chapter_is_executed_if_its_inputs_changed(file, executed, left):
         ("NN_Try", "lowercase"),
         ("06_hiding", "06_masks.ipynb"),
         ("NN_masks", "course_lib/masks.py already exists"),
-        ("NN_chapters", "tests/test_chapters.py already exists"),
+        ("NN_module_invariants", "tests/test_module_invariants.py already exists"),
         ("NN_new_idea", ""),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LAB_SETTINGS = "lab_settings/overrides.d/course_lib.json"
 INSTALLED_SETTINGS = "share/jupyter/lab/settings/overrides.d/course_lib.json"
 PROJECT = ("pyproject.toml", "setup.py", "README.md", "lab_settings")

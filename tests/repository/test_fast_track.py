@@ -10,7 +10,7 @@ from chapter_times import FAST, FAST_TRACK, sections
 from nbclient import NotebookClient
 from notebook_sections import fast_track, read
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = [
     path for path in sorted(ROOT.glob("notebooks/*.ipynb")) if int(path.name[:2]) in FAST_TRACK
 ]

@@ -26,7 +26,7 @@ from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.viz.explorer_base import FOLDER
 from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
 MEGABYTE = 1_000_000  # bytes

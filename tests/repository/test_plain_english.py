@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 AVOIDED = {
     r"\banew\b": "again; rebuilt, redrawn",
     r"\btrainings\b": "training runs",
@@ -29,7 +29,11 @@ def texts() -> list[tuple[str, str]]:
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     names = [name for name in listed.stdout.splitlines() if name.endswith(SUFFIXES)]
-    return [(name, read(ROOT / name)) for name in names if name != "tests/test_plain_english.py"]
+    return [
+        (name, read(ROOT / name))
+        for name in names
+        if name != "tests/repository/test_plain_english.py"
+    ]
 
 
 def read(path: Path) -> str:

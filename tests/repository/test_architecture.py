@@ -18,7 +18,7 @@ from torch import nn
 import notebooks
 from course_lib.exercises.checking.exercise import chapters
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "course_lib"
 # kv_cache is imported by decoding, although its chapter comes later
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])

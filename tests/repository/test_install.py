@@ -19,7 +19,7 @@ from test_architecture import FILES, imports
 from course_lib.exercises import check_installation
 from course_lib.exercises.workbook import environment_check
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PINS = {
     canonicalize_name(name): version

@@ -18,7 +18,7 @@ from course_lib.exercises.workbook import jupyter_lab
 from course_lib.exercises.workbook import workbook_folder as workbook
 from course_lib.exercises.workbook.workbook_folder import make_workbook
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHAPTERS = ("00_start_here", "01_attention", "06_masks")
 BOOK = Path("it's mein Büch")
 FIRST = "00_start_here.ipynb"

@@ -15,7 +15,7 @@ from course_lib.exercises.library.progress import Item, Progress, items, note, p
 from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import Chapter
 
-CHAPTERS = [Chapter.read(path) for path in Path(__file__).parents[2].glob("notebooks/*.ipynb")]
+CHAPTERS = [Chapter.read(path) for path in Path(__file__).parents[3].glob("notebooks/*.ipynb")]
 RIGHT = Report("causal_mask", True)
 WRONG = Report("causal_mask", False, "transposed", "a hint")
 STUB = Report("causal_mask", False, attempted=False)

@@ -18,7 +18,7 @@ from parity import says
 import notebooks
 from course_lib.interop.weights import MODELS, find_weights, missing_weights
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 MODEL, FOLDER = "smollm2-135m-instruct", "all-minilm-l6-v2"
 CONTENT = b"seven weights"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import glossary
 import pytest
 
-CHAPTERS = sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*.ipynb"))
+CHAPTERS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
 FIELD = [
     *("embedding", "self-attention", "contextual representation", "residual stream"),
     *("forward pass", "backward pass", "epoch", "hyperparameters", "overfitting"),
