@@ -1,0 +1,1 @@
+"""Build and open the learner's edition, and run its cells."""
