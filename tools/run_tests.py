@@ -19,7 +19,7 @@ NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
-TWO = ["-n", "2", "--dist", "worksteal"]  # an idle process takes tests from the other one
+TWO = ["-n", "2", "--dist", "loadgroup"]  # tests of a group share what they computed
 PARTS = {  # chapter 11 is first, because it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [

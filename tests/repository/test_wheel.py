@@ -51,13 +51,10 @@ def assert_the_settings_are_in(environment):
     assert installed == (ROOT / LAB_SETTINGS).read_text(encoding="utf-8")
 
 
-def test_an_editable_install_includes_the_settings_of_jupyterlab(install):
-    environment, _ = install("--editable")
-    assert_the_settings_are_in(environment)
-
-
 def test_every_command_works_from_the_wheel_and_writes_no_file_next_to_it(install, tmp_path):
-    environment, package = install()
+    environment, package = install("--editable")
+    assert_the_settings_are_in(environment)
+    environment, package = install("--force-reinstall")
     assert_the_settings_are_in(environment)
     shutil.rmtree(tmp_path / "tree")
     ours = {"PYTHONPATH", "COURSE_CHECKPOINTS"}

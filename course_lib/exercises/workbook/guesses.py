@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.library import stubs
 from course_lib.exercises.checking.report import rendered
+from course_lib.exercises.library import stubs
 from course_lib.exercises.library.kept_file import KeptFile
 from course_lib.exercises.library.package import LIBRARY
 from course_lib.exercises.workbook.notebook_builder import Chapter

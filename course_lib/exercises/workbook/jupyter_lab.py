@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
-from course_lib.support.terminal import as_typed, environment_path
 from course_lib.exercises.library.package import LIBRARY
 from course_lib.exercises.library.progress import progress
+from course_lib.support.terminal import as_typed, environment_path
 
 ALLOW_ROOT = "--allow-root"
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.exercises.questions.question import find
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.report import Report
-from course_lib.exercises.questions.mutation_score import TestQuestion, judge_test
-from course_lib.exercises.questions.clinic import judge_diagnosis
-from course_lib.exercises.questions.predictions import Prediction, judge_prediction
 from course_lib.exercises.library.progress import note
+from course_lib.exercises.questions.clinic import judge_diagnosis
+from course_lib.exercises.questions.mutation_score import TestQuestion, judge_test
+from course_lib.exercises.questions.predictions import Prediction, judge_prediction
+from course_lib.exercises.questions.question import find
 
 
 def check(name: str, candidate: object) -> Report:

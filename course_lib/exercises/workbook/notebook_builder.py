@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.library import stubs
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.library.package import LIBRARY
 from course_lib.exercises.checking.public_issues import report_link
+from course_lib.exercises.library import stubs
+from course_lib.exercises.library.package import LIBRARY
 
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
@@ -153,14 +153,15 @@ class Edition:
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
-        found, help = [], []
+        help = []
         if is_marked(worked, "export"):
-            found = [self.exercises[name] for name in stubs.defined(worked) if name in self.exercises]
-            source = stubs.stub(source, [name for exercise in found for name in exercise.stubs])
-            attempts = [f'{exercise.name} = attempt("{exercise.name}", {exercise.name})' for exercise in found]
-            source = "\n\n".join([source.rstrip("\n"), *attempts]) if found else source
+            names = [name for name in stubs.defined(worked) if name in self.exercises]
+            found = [self.exercises[name] for name in names]
+            source = stubs.stub(source, [stub for exercise in found for stub in exercise.stubs])
+            attempts = [f'{name} = attempt("{name}", {name})' for name in names]
+            source = "\n\n".join([source.rstrip("\n"), *attempts])
             help += [folded_hints("Hint", exercise.hints) for exercise in found if exercise.hints]
-            bodies = [stubs.solution(worked, exercise.name) for exercise in found]
+            bodies = [stubs.solution(worked, name) for name in names]
             help += [folded("Solution", fenced(body)) for body in bodies if self.solutions]
         elif is_marked(worked, "exercise"):
             source = stubs.without_answers(source)

@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from course_lib.support.terminal import as_typed
-from course_lib.exercises.checking.exercise import find_exercise, exercises
+from course_lib.exercises.checking.exercise import exercises, find_exercise
+from course_lib.exercises.checking.public_issues import course_repository
 from course_lib.exercises.library.package import INIT, LIBRARY, module_text
 from course_lib.exercises.workbook.notebook_builder import HELP, Chapter, Edition
-from course_lib.exercises.checking.public_issues import course_repository
 from course_lib.support.atomic_write import replacing
+from course_lib.support.terminal import as_typed
 
 PACKAGE = Path(__file__).resolve().parents[2]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone

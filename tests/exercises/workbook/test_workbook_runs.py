@@ -33,8 +33,7 @@ KINDS = [  # chapters that use a learner's work in different ways
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
     "12_decoding.ipynb",  # loads the translator that chapter 11 trained
 ]
-LONG = ("02", "04", "07", "08", "09", "11", "15", "19", "21", "24", "25")  # without experiments
-MIXED = [f for f in WORKED if f[:2] in ("12", "13", "14", "18")]  # `make textbooks` runs all
+MIXED = [f for f in WORKED if f[:2] in ("12", "13", "14", "18")]
 CLINIC = "16"  # its exercises are the same in both editions, and long
 FIRST = {name: next(m for m in known_mistakes(name) if not m.pattern) for name in exercises()}
 TRAINING = """
@@ -44,6 +43,9 @@ from my_lib.tasks.numbers import Numbers, load_or_train
 print(type(load_or_train(TranslatorConfig(**Numbers.sizes["smoke"])).model).__module__)
 """
 LAST_WORDS = """
+from my_lib.tasks.numbers import load_or_train
+translator = load_or_train()
+model = translator.model
 print(type(model).__module__, greedy_decode.__module__)
 print(translator.translate(["three hundred forty-five"])[0])
 """
@@ -106,9 +108,7 @@ ANSWERS = {
 @pytest.mark.parametrize("file", [file for file in WORKED if not file.startswith(CLINIC)])
 def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(file, solved, runner):
     module = WORKED[file].module
-    cells = filled(solved, file, ANSWERS.get(module, {}), others=True)
-    if file.startswith(LONG):
-        cells = needed(cells)
+    cells = needed(filled(solved, file, ANSWERS.get(module, {}), others=True))
     mine = solved / LIBRARY / f"{module}.py"
     if module:
         mine.write_text(module_text(module))
@@ -191,6 +191,7 @@ def mixed(file: str) -> dict[str, str]:
     return cells_of([*BOOKS][int(file[:2]) % len(BOOKS)])
 
 
+@pytest.mark.textbooks
 @pytest.mark.parametrize("file", MIXED)
 def test_later_chapters_run_with_the_answers_of_five_textbooks(file, shelf, runner):
     said, _ = run_chapter(runner, filled(shelf, file, mixed(file), others=True), shelf)
