@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import shutil
+import symtable
 
 import pytest
 from chapter_runner import Runner
@@ -58,10 +59,29 @@ def other_style(name: str) -> str:
     return f"{imported}\n{name}.__name__ = '{name}'"
 
 
+def globals_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+    """Return the names that a cell defines, and the global names that it uses."""
+    made, used = set(), set()
+    for symbol in table.get_symbols():
+        if table.get_type() == "module" and (symbol.is_assigned() or symbol.is_namespace()):
+            made.add(symbol.get_name())
+        if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
+            used.add(symbol.get_name())
+    for child in table.get_children():
+        used |= globals_of(child)[1]
+    return made, used
+
+
 def needed(cells: list) -> list:
-    """Return the cells that exercises need: imports, definitions, exercises, and their export."""
-    words = re.compile(r"^#\| (export|exercise)$|import |export_mine", re.M)
-    return [c for c in cells if c["cell_type"] == "code" and words.search(source_of(c))]
+    """Return the cells of exercises, imports and exports, and those that define what they use."""
+    words = re.compile(r"^#\| (export|exercise)$|^(import|from) |export_mine", re.M)
+    kept, wanted = [], set()
+    for cell in reversed([c for c in cells if c["cell_type"] == "code"]):
+        made, used = globals_of(symtable.symtable(source_of(cell), "cell", "exec"))
+        if words.search(source_of(cell)) or made & wanted:
+            kept.append(cell)
+            wanted = (wanted - made) | used
+    return kept[::-1]
 
 
 def refused(said: dict[str, str]) -> dict[str, str]:
