@@ -78,7 +78,8 @@ def needed(cells: list) -> list:
     kept, wanted = [], set()
     for cell in reversed([c for c in cells if c["cell_type"] == "code"]):
         made, used = globals_of(symtable.symtable(source_of(cell), "cell", "exec"))
-        if words.search(source_of(cell)) or made & wanted:
+        changed = set(re.findall(r"^(\w+)\.\w+ = ", source_of(cell), re.M))
+        if words.search(source_of(cell)) or (made | changed) & wanted:
             kept.append(cell)
             wanted = (wanted - made) | used
     return kept[::-1]
