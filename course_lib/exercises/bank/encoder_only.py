@@ -392,9 +392,5 @@ ANSWERS = (
         (CUT, "split = images.unflatten(2, (-1, size)).unflatten(1, (-1, size))\n"
          "    return split.transpose(2, 3).flatten(3).flatten(1, 2)"),
     ),
-    cutting(
-        "two_unfolds: the rows are unfolded, and then the columns",
-        (CUT, "return images.unfold(1, size, size).unfold(2, size, size).flatten(1, 2).flatten(2)"),
-    ),
     cutting("by_slices: one square is cut out at a time", (CUT, SQUARES)),
 )  # fmt: skip

@@ -81,7 +81,8 @@ def define(
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names: dict[str, Any] = {}
     exec(PRELUDE, names)
-    names |= vars(import_module(f"course_lib.{module}")) | beside
+    names |= vars(import_module(f"course_lib.{module}"))
+    names |= beside
     exec(compile(source, file, "exec"), names)
     return names[name]
 
