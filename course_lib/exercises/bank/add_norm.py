@@ -432,20 +432,14 @@ MISTAKES = (
 
 # right answers
 
-
-class NormByVar(nn.Module):
-    """Let torch compute the mean and the variance."""
-
-    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalize along the last axis."""
-        var, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
-        return torch.addcmul(self.bias, (x - mean) * torch.rsqrt(var + self.eps), self.weight)
-
-
-ANSWERS = {"LayerNorm": (NormByVar,)}
+ANSWERS = (
+    norm(
+        "by_var_mean: torch computes the mean and the variance",
+        (f"centered = x - {MEAN}", "var, mean = torch.var_mean(x, -1, keepdim=True, correction=0)"),
+        (f"variance = {VARIANCE}", "normed = (x - mean) * torch.rsqrt(var + self.eps)"),
+        (
+            f"self.weight * centered / {ROOT} + self.bias",
+            "torch.addcmul(self.bias, normed, self.weight)",
+        ),
+    ),
+)

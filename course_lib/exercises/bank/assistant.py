@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from course_lib.assistant import ChatTokens
 from course_lib.exercises.checking.exercise import Exercise
@@ -375,6 +374,58 @@ MISTAKES = (
 
 # right answers
 
+mask_version = mistakes_of("assistant", "answer_mask")
+dpo_version = mistakes_of("assistant", "dpo_loss")
+group_version = mistakes_of("assistant", "group_advantages")
+policy_version = mistakes_of("assistant", "clipped_policy_loss")
+
+LOSS = f"-F.logsigmoid({MARGIN}).mean()"
+CHOICE = """rewards = torch.stack([chosen_reward, rejected_reward], dim=1)
+    return F.cross_entropy(rewards, torch.zeros(len(chosen), dtype=torch.long))"""
+NORMED = f"""mean, std = {MEAN_STD}  # (Q, 1)
+    return (rewards - mean) / (std + eps)"""
+BY_ROWS = "return torch.stack([(row - row.mean()) / (row.std() + eps) for row in rewards])"
+BY_SUMS = """centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
+    variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
+    return centered / (variance.sqrt() + eps)"""
+CASES = "torch.where(advantages > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))"
+
+ANSWERS = (
+    mask_version(
+        "by_difference: +1 where an answer begins and -1 where it ends are added up",
+        (".cumsum(dim=1)", ".int()"),
+        (OPEN, "(opened - closed)[:, :-1].cumsum(dim=1).bool()"),
+    ),
+    dpo_version(
+        "by_softplus: the loss is a softplus, and the reference gets no gradients",
+        (LOSS, "F.softplus(rejected_reward - chosen_reward).mean()"),
+        ("- ref_chosen", "- ref_chosen.detach()"),
+        ("- ref_rejected", "- ref_rejected.detach()"),
+    ),
+    dpo_version(
+        "by_cross_entropy: the two rewards are the logits of a choice between the answers",
+        (f"return {LOSS}", CHOICE),
+    ),
+    group_version("by_rows: one group is handled at a time", (NORMED, BY_ROWS)),
+    group_version(
+        "by_sums: the formula of the standard deviation is written out", (NORMED, BY_SUMS)
+    ),
+    policy_version(
+        "by_cases: good and bad answers are distinguished, and the tokens' average is weighted",
+        (GAIN, f"{CASES} * advantages"),
+        ("log_ratio.exp() - log_ratio - 1", "torch.expm1(log_ratio) - log_ratio"),
+        (PER_ANSWER, "(objective / mask.sum(-1, keepdim=True)).sum(-1).mean()"),
+    ),
+    policy_version(
+        "by_rows: the real tokens of one answer are averaged at a time",
+        (" * mask", ""),
+        (PER_ANSWER, "torch.stack([x[real].mean() for x, real in zip(objective, mask)]).mean()"),
+        ("old_log_probs", "old"),
+        ("ref_log_probs", "ref"),
+        ("log_probs", "new"),
+    ),
+)
+
 
 def mask_by_loop(ids: Tensor, tokens: ChatTokens) -> Tensor:
     """Go through every chat, and remember whether an answer is open."""
@@ -388,72 +439,4 @@ def mask_by_loop(ids: Tensor, tokens: ChatTokens) -> Tensor:
     return torch.tensor(rows)
 
 
-def mask_by_difference(ids: Tensor, tokens: ChatTokens) -> Tensor:
-    """Add up +1 where an answer begins and -1 where it ends."""
-    steps = (ids == tokens.assistant).int() - (ids == tokens.end).int()
-    return steps[:, :-1].cumsum(1).bool()
-
-
-def dpo_by_softplus(
-    chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1
-) -> Tensor:
-    """Compare the model's margin with the reference's, without gradients for the reference."""
-    margin = (chosen - rejected) - (ref_chosen - ref_rejected).detach()
-    return F.softplus(-beta * margin).mean()
-
-
-def dpo_by_cross_entropy(
-    pc: Tensor, pr: Tensor, rc: Tensor, rr: Tensor, beta: float = 0.1
-) -> Tensor:
-    """Treat the two rewards as the logits of a choice between the answers."""
-    rewards = beta * torch.stack([pc - rc, pr - rr], dim=1)
-    return F.cross_entropy(rewards, torch.zeros(len(pc), dtype=torch.long))
-
-
-def advantages_by_rows(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Handle one group at a time."""
-    return torch.stack([(row - row.mean()) / (row.std() + eps) for row in rewards])
-
-
-def advantages_by_sums(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Write out the formula for the standard deviation."""
-    centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
-    variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
-    return centered / (variance.sqrt() + eps)
-
-
-def policy_by_cases(
-    new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor,
-    clip: float = 0.2, kl_weight: float = 0.04,
-) -> Tensor:  # fmt: skip
-    """Distinguish good from bad answers, and take a weighted average."""
-    ratio = torch.exp(new - old.detach())
-    adv = advantages.unsqueeze(1).expand_as(ratio)
-    limited = torch.where(adv > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))
-    kl = torch.expm1(ref - new) - (ref - new)
-    per_token = kl_weight * kl - limited * adv
-    weights = mask.float() / mask.sum(-1, keepdim=True)
-    return (per_token * weights).sum(-1).mean()
-
-
-def policy_by_loop(
-    new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor,
-    clip: float = 0.2, kl_weight: float = 0.04,
-) -> Tensor:  # fmt: skip
-    """Handle one answer at a time."""
-    losses = []
-    for row, advantage in enumerate(advantages):
-        now, before, first = (x[row][mask[row]] for x in (new, old, ref))
-        ratio = (now - before).exp()
-        clipped = ratio.clip(1 - clip, 1 + clip)
-        gain = torch.minimum(ratio * advantage, clipped * advantage)
-        losses.append((kl_weight * ((first - now).exp() - (first - now) - 1) - gain).mean())
-    return torch.stack(losses).mean()
-
-
-ANSWERS = {
-    "answer_mask": (mask_by_loop, mask_by_difference),
-    "dpo_loss": (dpo_by_softplus, dpo_by_cross_entropy),
-    "group_advantages": (advantages_by_rows, advantages_by_sums),
-    "clipped_policy_loss": (policy_by_cases, policy_by_loop),
-}
+WHOLE_ANSWERS = {"answer_mask": (mask_by_loop,)}

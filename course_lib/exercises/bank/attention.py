@@ -1,6 +1,5 @@
 """Exercises for chapter 01: trials, known mistakes and correct answers."""
 
-import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -307,17 +306,16 @@ MISTAKES = (
 
 # right answers
 
+EMPTY = """scores = scores + torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+        empty = ~mask.expand(scores.shape).any(dim=-1, keepdim=True)
+        scores = scores.masked_fill(empty, 0.0)"""
 
-def by_bias(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: float = 0.0):
-    """Add 0 or -inf to the scores, and treat fully blocked rows separately."""
-    logits = (query / math.sqrt(query.size(-1))).matmul(key.mT)
-    if mask is not None:
-        logits = logits + torch.zeros(mask.shape).masked_fill(mask.logical_not(), -math.inf)
-        empty = mask.expand(logits.shape).any(-1, keepdim=True).logical_not()
-        weights = logits.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
-    else:
-        weights = F.softmax(logits, dim=-1)
-    return torch.dropout(weights, dropout_p, dropout_p > 0).matmul(value), weights
-
-
-ANSWERS = {"scaled_dot_product_attention": (by_bias,)}
+ANSWERS = (
+    attention(
+        "by_bias: 0 or -inf is added to the scores, and fully blocked rows are treated separately",
+        (f"query @ key.transpose(-2, -1) {SCALE}", "(query / math.sqrt(d_k)).matmul(key.mT)"),
+        (MASKED, EMPTY),
+        ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(empty, 0.0)"),
+        (BLEND, "torch.dropout(weights, dropout_p, dropout_p > 0).matmul(value), weights"),
+    ),
+)

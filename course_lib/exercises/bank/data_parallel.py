@@ -83,11 +83,9 @@ MISTAKES = (
 
 # right answers
 
-
-def weight_by_average(num_tokens, all_tokens, world_size):
-    """Divide by the average number of tokens."""
-    average = all_tokens / world_size
-    return num_tokens / average
-
-
-ANSWERS = {"token_loss_scale": (weight_by_average,)}
+ANSWERS = (
+    scale(
+        "by_average: the number of tokens is divided by the average number",
+        (SCALE, "num_tokens / (all_tokens / world_size)"),
+    ),
+)

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.add_norm import AddNorm
 from course_lib.exercises.bank.encoder import IGNORED, sums_missing
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials, sees_later
@@ -25,8 +24,6 @@ from course_lib.exercises.checking.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.feed_forward import FeedForward
-from course_lib.multi_head import MultiHeadAttention
 
 SIZES = dict(d_model=H * D_K, num_heads=H, d_ff=11)
 LAYER_SAYS = (
@@ -233,38 +230,18 @@ MISTAKES = (
 
 # right answers
 
-
-class LayerWithNamedSteps(nn.Module):
-    """Write every sub-layer as a function, and loop over the functions."""
-
-    def __init__(
-        self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu", *,
-        d_k=None, d_v=None, attention_dropout=0.0, activation_dropout=0.0,
-    ):  # fmt: skip
-        super().__init__()
-        for place in ("self_attn", "cross_attn"):
-            heads = dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)
-            self.add_module(place, MultiHeadAttention(d_model, num_heads, **heads))
-        for number in (1, 2, 3):
-            setattr(self, f"add_norm{number}", AddNorm(d_model, dropout, norm_first))
-        self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
-
-    def forward(self, x, memory, self_mask=None, cross_mask=None):
-        """Apply the three sub-layers."""
-
-        def back(queries: Tensor) -> Tensor:
-            """Attend to the target."""
-            return self.self_attn(queries, queries, queries, self_mask, need_weights=True)[0]
-
-        def across(queries: Tensor) -> Tensor:
-            """Attend to the memory."""
-            return self.cross_attn(queries, memory, memory, mask=cross_mask)[0]
-
-        steps = (back, across, self.feed_forward)
-        add_norms = (self.add_norm1, self.add_norm2, self.add_norm3)
-        for add_norm, step in zip(add_norms, steps, strict=True):
+STEPS = """steps = (
+            lambda y: self.self_attn(y, y, y, self_mask, need_weights=True)[0],
+            lambda y: self.cross_attn(y, memory, memory, mask=cross_mask)[0],
+            self.feed_forward,
+        )
+        for add_norm, step in zip((self.add_norm1, self.add_norm2, self.add_norm3), steps):
             x = add_norm(x, step)
-        return x
+        return x"""
 
-
-ANSWERS = {"DecoderLayer": (LayerWithNamedSteps,)}
+ANSWERS = (
+    layer(
+        "in_a_loop: every sub-layer is a function, and a loop calls the functions",
+        (f"{BACK}\n        {ACROSS}\n        {THINK}", STEPS),
+    ),
+)

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from course_lib.encoder import Encoder
 from course_lib.exercises.bank.transformer import APART, WIDE
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import (
@@ -30,8 +29,7 @@ from course_lib.exercises.checking.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
-from course_lib.transformer import TransformerConfig, check_ids, initialize
+from course_lib.transformer import TransformerConfig
 
 TEXT = normal("a text", 40).argsort() + 50  # the 40 tokens 50 … 89 in random order
 
@@ -312,35 +310,17 @@ MISTAKES = (
 
 # right answers
 
+TABLE = "        self.embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)\n"
 
-class DecoderOfSteps(nn.Module):
-    """Embed tokens in a method, and tie the embedding to the output instead of the reverse."""
-
-    def __init__(self, config, learned_positions=False):
-        super().__init__()
-        self.config = config
-        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
-        self.embedding = nn.Embedding(config.tgt_vocab_size, config.d_model)
-        self.embedding.weight = self.output.weight
-        kind = LearnedPositionalEmbedding if learned_positions else PositionalEncoding
-        self.positions = kind(config.d_model, max_len=config.max_len, dropout=config.dropout)
-        self.stack = Encoder(
-            config.num_decoder_layers, config.d_model,
-            num_heads=config.num_heads, d_ff=config.d_ff, dropout=config.dropout,
-            norm_first=config.norm_first, activation=config.activation,
-            d_k=config.d_k, d_v=config.d_v,
-        )  # fmt: skip
-        initialize(self)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Look up the embeddings, scale them, and add the positions."""
-        check_ids(ids, self.config.tgt_vocab_size, self.config.max_len, "text")
-        return self.positions(self.embedding(ids).mul(self.config.d_model**0.5))
-
-    def forward(self, ids):
-        """Build the causal mask by comparing positions."""
-        position = torch.arange(ids.shape[-1], device=ids.device)
-        return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
-
-
-ANSWERS = {"DecoderOnly": (DecoderOfSteps,)}
+ANSWERS = (
+    model(
+        "tied_to_the_output: the output owns the shared matrix, and positions are compared",
+        (TABLE, ""),
+        (
+            "        self.output.weight = self.embedding.weight\n",
+            f"{TABLE}        self.embedding.weight = self.output.weight\n",
+        ),
+        (f" * {ROOT}", ".mul(self.config.d_model**0.5)"),
+        (PAST, "at = torch.arange(ids.size(1))\n        past = at.view(-1, 1) >= at"),
+    ),
+)

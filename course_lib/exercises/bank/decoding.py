@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.decoding import argmax_tokens
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
 from course_lib.exercises.checking.outcomes import Outcome, describe
 from course_lib.exercises.checking.small_models import SmallScript, small_config, small_model
 from course_lib.exercises.checking.trial import Trial, answer_to, as_trial
-from course_lib.kv_cache import decoding_engine
 
 MAX_LEN = 9
 BOS, EOS, PAD = 5, 4, 3  # none of these has its usual id
@@ -412,30 +410,19 @@ MISTAKES = (*WRITING, *DRAWING)
 
 # right answers
 
+WRITE = "ids[rows, position] = tokens"
+PADDED = """tokens = tokens.masked_fill((ids == eos_id).any(dim=1), model.config.pad_id)
+            ids[:, position] = tokens"""
+REMOVED = f"""            {LEAVE}  # finished sentences leave the batch
+                rows, tokens = rows[unfinished], tokens[unfinished]
+                engine.reorder(unfinished, unfinished)
+"""
 
-@torch.inference_mode()
-def decode_into_a_table(
-    model, src, *, bos_id, eos_id, max_new_tokens=None, use_cache=True, choose=argmax_tokens
-):
-    """Fill a table of fixed size from left to right, and cut off the empty columns."""
-    was_training, pad_id = model.training, model.config.pad_id
-    limit = max_new_tokens if max_new_tokens is not None else model.config.max_len
-    table = torch.full((src.shape[0], limit + 1), pad_id)
-    table[:, 0] = bos_id
-    model.train(False)
-    try:
-        engine = decoding_engine(model, src, limit, use_cache=use_cache)
-        for position in range(limit):
-            ended = (table == eos_id).any(dim=1)
-            logits = engine.step(table[:, position : position + 1])
-            logits = logits.index_fill(1, torch.tensor([pad_id]), -torch.inf)
-            table[:, position + 1] = choose(logits).masked_fill(ended, pad_id)
-    finally:
-        model.train(was_training)
-    longest = int((table[:, 1:] != pad_id).sum(dim=1).max())
-    return table[:, 1 : longest + 1]
-
-
-ANSWERS = {
-    "greedy_decode": (decode_into_a_table,),
-}
+ANSWERS = (
+    greedy(
+        "whole_batch: a sentence that has ended stays in the batch and gets padding",
+        (WRITE, PADDED),
+        (UNFINISHED, "unfinished = (ids != eos_id).all(dim=1).nonzero()"),
+        (REMOVED, ""),
+    ),
+)

@@ -1,6 +1,5 @@
 """Exercises for chapter 07: trials, known mistakes and correct answers."""
 
-import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.encoder import EncoderLayer
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials
 from course_lib.exercises.checking.mistake import Mistake, ignored, mistakes_of
@@ -361,23 +359,17 @@ MISTAKES = (
 
 # right answers
 
+ONE_BY_ONE = f"""self.layers = nn.ModuleList()
+        while len(self.layers) < num_layers:
+            self.layers.append({LAYER})"""
 
-class StackByCounting(nn.Module):
-    """Extend the list layer by layer; in a post-norm encoder, ``norm`` is the identity."""
-
-    def __init__(self, num_layers, d_model, *args, **kwargs):
-        super().__init__()
-        make = functools.partial(EncoderLayer, d_model, *args, **kwargs)
-        self.layers = nn.ModuleList([make()])
-        self.layers.extend(make() for _ in range(1, num_layers))
-        pre = self.layers[-1].add_norm2.norm_first
-        self.norm = nn.LayerNorm(d_model) if pre else nn.Identity()
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Look up each layer by its index to call it."""
-        for i in range(len(self.layers)):
-            x = self.layers[i](x, mask=mask)
-        return self.norm(x)
-
-
-ANSWERS = {"Encoder": (StackByCounting,)}
+ANSWERS = (
+    stack(
+        "by_counting: the layers are created and called by their index, and norm may do nothing",
+        (f"layers = {LAYERS}\n        self.layers = nn.ModuleList(layers)", ONE_BY_ONE),
+        ("if norm_first else None", "if norm_first else nn.Identity()"),
+        ("for layer in self.layers:", "for i in range(len(self.layers)):"),
+        ("layer(x, mask)", "self.layers[i](x, mask=mask)"),
+        (END, "return self.norm(x)"),
+    ),
+)

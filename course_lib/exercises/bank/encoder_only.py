@@ -344,90 +344,53 @@ MISTAKES = (
 
 # right answers
 
-
-def mask_by_one_draw(
-    ids: Tensor,
-    *,
-    num_ordinary: int,
-    mask_id: int,
-    pad_id: int,
-    generator: torch.Generator | None = None,
-) -> tuple[Tensor, Tensor]:
-    """For each token, draw one random number that decides whether and how the token is hidden."""
-    draw = torch.rand(ids.size(), generator=generator).masked_fill(ids == pad_id, 1.0)
-    inputs, targets = ids.clone(), ids.clone()
-    targets[draw >= 0.15] = pad_id
-    inputs[draw < 0.12] = mask_id
-    replaced = (draw >= 0.12) & (draw < 0.135)
-    count = int(replaced.sum())
-    inputs[replaced] = torch.randint(0, num_ordinary, (count,), generator=generator)
-    return inputs, targets
-
-
-def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
-    """Draw each decision, as ``transformers`` does, with probabilities 0.15, 0.8 and then 0.5."""
-    chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
-    masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
-    replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked
-    inputs = torch.where(masked, torch.full_like(ids, mask_id), ids)
-    inputs = torch.where(replaced, torch.randint_like(ids, num_ordinary), inputs)
-    return inputs, torch.where(chosen, ids, torch.full_like(ids, pad_id))
-
-
-def mask_in_a_loop(ids, *, num_ordinary, mask_id, pad_id, generator=None):
-    """Choose exactly 15% of each sentence's real tokens, and mask or replace them in groups."""
-    inputs, targets = ids.clone(), torch.full_like(ids, pad_id)
-    for row, (sentence, target) in enumerate(zip(ids, targets, strict=True)):
-        real = (sentence != pad_id).nonzero().flatten()
-        chosen = real[torch.randperm(len(real), generator=generator)[: round(0.15 * len(real))]]
-        target[chosen] = sentence[chosen]
-        masked, replaced = round(0.8 * len(chosen)), round(0.9 * len(chosen))
-        inputs[row, chosen[:masked]] = mask_id
-        size = (replaced - masked,)
-        inputs[row, chosen[masked:replaced]] = torch.randint(
-            num_ordinary, size, generator=generator
-        )
-    return inputs, targets
-
-
-def mean_by_weights(vectors: Tensor, real: Tensor) -> Tensor:
-    """Multiply the vectors by weights of 1 or 0."""
-    weights = real.to(vectors.dtype)[:, :, None]
-    return (vectors * weights).sum(1) / weights.sum(1)
-
-
-def mean_by_product(vectors: Tensor, real: Tensor) -> Tensor:
-    """Average the way attention does, with equal weights for the real tokens."""
-    weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
-    return (weights.unsqueeze(1) @ vectors).squeeze(1)
-
-
-def mean_in_a_loop(vectors, real):
-    """Average the real tokens of one sequence at a time."""
-    return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real, strict=True)])
-
-
-def patches_by_reshaping(images: Tensor, size: int) -> Tensor:
-    """Split both sides of the images, and move the two pixel axes next to each other."""
-    B, height, width = images.shape
-    split = images.reshape(B, height // size, size, width // size, size)
-    return split.permute(0, 1, 3, 2, 4).reshape(B, -1, size * size)
-
-
-def patches_by_two_unfolds(images: Tensor, size: int) -> Tensor:
-    """Unfold the rows, then the columns."""
-    return images.unfold(1, size, size).unfold(2, size, size).flatten(1, 2).flatten(2)
-
-
-def patches_by_slices(images, size):
-    """Cut out one square at a time."""
-    tops, lefts = range(0, images.size(1), size), range(0, images.size(2), size)
+DRAWN = "torch.rand(ids.shape, generator=generator)"
+CHOSEN = f"({DRAWN} < 0.15) & (ids != pad_id)"
+FATE = f"fate = {DRAWN}"
+FEW = """order = drawn.masked_fill(ids == pad_id, 1.0).argsort(dim=1).argsort(dim=1)
+    count = (0.15 * (ids != pad_id).sum(dim=1, keepdim=True)).round()"""
+AVERAGE = f"""column = real.unsqueeze(-1)  # (B, L, 1)
+    total = vectors.masked_fill(~column, 0.0).sum(dim=1)  # (B, d_model)
+    {MEAN}"""
+WEIGHTED = """weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
+    return (weights.unsqueeze(1) @ vectors).squeeze(1)"""
+SQUARES = """tops, lefts = range(0, images.size(1), size), range(0, images.size(2), size)
     squares = [images[:, t : t + size, s : s + size].flatten(1) for t in tops for s in lefts]
-    return torch.stack(squares, dim=1)
+    return torch.stack(squares, dim=1)"""
 
-
-ANSWERS = {
-    "mask_tokens": (mask_by_one_draw, mask_by_coins, mask_in_a_loop),
-    "mean_pool": (mean_by_weights, mean_by_product, mean_in_a_loop),
-    "patches": (patches_by_reshaping, patches_by_two_unfolds, patches_by_slices),
-}
+ANSWERS = (
+    masking(
+        "one_draw: one random number for each token decides whether and how the token is hidden",
+        (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    chosen = (drawn < 0.15) & (ids != pad_id)"),
+        (FATE, "fate = drawn / 0.15"),
+    ),
+    masking(
+        "coins: coins are tossed with probabilities 0.15, 0.8 and then 0.5, as in `transformers`",
+        (", generator: Generator | None = None", ""),
+        (CHOSEN, "torch.bernoulli(0.15 * (ids != pad_id)).bool()"),
+        (FATE, "masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool()"),
+        ("torch.randint(num_ordinary, ids.shape, generator=generator)",
+         "torch.randint_like(ids, num_ordinary)"),
+        ("(fate < 0.8)", "masked"),
+        ("(fate >= 0.9)", "~masked & torch.bernoulli(torch.full(ids.shape, 0.5)).bool()"),
+    ),
+    masking(
+        "exactly_15_percent: exactly 15% of each sentence are chosen, and divided into groups",
+        (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    {FEW}\n    chosen = order < count"),
+        (FATE, "fate = order / count"),
+    ),
+    pooling(
+        "by_product: the real tokens get equal weights, as in attention",
+        (AVERAGE, WEIGHTED),
+    ),
+    pooling(
+        "in_a_loop: the mean is taken over one sequence at a time",
+        (AVERAGE, "return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real)])"),
+    ),
+    cutting(
+        "by_reshaping: both sides are split, and the two pixel axes are moved next to each other",
+        (CUT, "split = images.unflatten(2, (-1, size)).unflatten(1, (-1, size))\n"
+         "    return split.transpose(2, 3).flatten(3).flatten(1, 2)"),
+    ),
+    cutting("by_slices: one square is cut out at a time", (CUT, SQUARES)),
+)  # fmt: skip

@@ -84,4 +84,4 @@ MISTAKES = (
     ),
 )
 
-ANSWERS = {}
+ANSWERS = ()

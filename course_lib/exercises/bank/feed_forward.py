@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, survivors
@@ -186,20 +185,10 @@ MISTAKES = (
 
 # right answers
 
-
-class ByFunctions(nn.Module):
-    """A feed-forward layer that calls functions from ``torch.nn.functional``."""
-
-    def __init__(self, d_model, d_ff, dropout=0.0, activation="relu"):
-        super().__init__()
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.dropout, self.activation = nn.Dropout(dropout), getattr(F, activation)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Compute equation (2) in one expression."""
-        return self.linear2(
-            F.dropout(self.activation(self.linear1(x)), self.dropout.p, self.training)
-        )
-
-
-ANSWERS = {"FeedForward": (ByFunctions,)}
+ANSWERS = (
+    layer(
+        "by_functions: the activation and dropout are functions of torch.nn.functional",
+        (ACTIVATION, "getattr(F, activation)"),
+        (BACK, "self.linear2(F.dropout(features, self.dropout.p, self.training))"),
+    ),
+)

@@ -138,12 +138,11 @@ MISTAKES = (
 
 # right answers
 
+PULLED_OUT = "2 * num_heads * (d_k + d_v) * (d_model * (tgt_len + src_len) + tgt_len * src_len)"
 
-def attention_in_one_formula(d_model, num_heads, tgt_len, src_len, *, d_k=None, d_v=None):
-    """Compute the count with all common factors pulled out of the sum."""
-    equal = d_model // num_heads
-    width = (equal if d_k is None else d_k) + (equal if d_v is None else d_v)
-    return 2 * num_heads * width * (d_model * (tgt_len + src_len) + tgt_len * src_len)
-
-
-ANSWERS = {"attention_flops": (attention_in_one_formula,)}
+ANSWERS = (
+    attention(
+        "in_one_formula: all common factors are pulled out of the sum",
+        (f"{QUERIES}\n    {VALUES}\n    {PAIRS}\n    return {SUM}", f"return {PULLED_OUT}"),
+    ),
+)

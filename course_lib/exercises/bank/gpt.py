@@ -27,8 +27,7 @@ from course_lib.exercises.checking.trial import (
     observe,
     parameters_trial,
 )
-from course_lib.gpt import GPTConfig, GPTLayer, initialize_gpt
-from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.gpt import GPTConfig
 
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
@@ -322,30 +321,23 @@ MISTAKES = (
 
 # right answers
 
+ONE_BY_ONE = f"""x = self.positions({EMBEDDED})  # (B, T, d_model)
+        for layer in self.layers:
+            x = layer(x)"""
+CHAINED = """parts = (self.embedding, self.positions, *self.layers, self.norm)
+        x = nn.Sequential(*parts)(ids)"""
+FORMULA = """if targets is None:
+            return logits, None
+        right = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        return logits, (logits.logsumexp(dim=-1) - right).mean()"""
 
-class ModelByHand(nn.Module):
-    """A GPT that chains its layers in one module and spells out the formula of the loss."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.config, width = config, config.d_model
-        self.embedding = nn.Embedding(config.vocab_size, width)
-        self.positions = LearnedPositionalEmbedding(width, config.max_len, config.dropout)
-        sizes = (width, config.num_heads, config.dropout)
-        layers = [GPTLayer(*sizes, bias=config.bias) for _ in range(config.num_layers)]
-        self.layers, self.norm = nn.ModuleList(layers), nn.LayerNorm(width, bias=config.bias)
-        self.output = nn.Linear(width, config.vocab_size, bias=False)
-        self.output.weight = self.embedding.weight
-        initialize_gpt(self, config.init_std, config.num_layers)
-
-    def forward(self, idx, targets=None):
-        """Return the logits and the mean loss."""
-        x = nn.Sequential(self.embedding, self.positions, *self.layers, self.norm)(idx)
-        logits, loss = F.linear(x, self.embedding.weight), None
-        if targets is not None:
-            right = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-            loss = (logits.logsumexp(dim=-1) - right).mean()
-        return logits, loss
-
-
-ANSWERS = {"GPT": (ModelByHand,)}
+ANSWERS = (
+    model(
+        "chained: one module chains the layers, and the formula of the loss is spelled out",
+        (ONE_BY_ONE, CHAINED),
+        (NORMED, "F.linear(x, self.embedding.weight)"),
+        (f"return logits, {LOSS}", FORMULA),
+        ("self, ids:", "self, idx:"),
+        ("(ids", "(idx"),
+    ),
+)

@@ -1,13 +1,11 @@
 """Exercises for chapter 13: trials, known mistakes and correct answers."""
 
-import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import NOTHING, mistakes_of
@@ -22,9 +20,6 @@ from course_lib.exercises.checking.trial import (
     filled,
     normal,
 )
-from course_lib.kv_cache import Engine
-from course_lib.masks import causal_mask
-from course_lib.multi_head import join_heads, split_heads
 from course_lib.transformer import Transformer, TransformerConfig
 
 ROOM = 9
@@ -427,94 +422,42 @@ MISTAKES = (*CACHING, *DECODING)
 
 # right answers
 
+REORDERED = f"""before = self.keys, self.values
+        if self.spare is None or len(self.spare[0]) != len(rows):
+            self.spare = tuple(x.new_empty(len(rows), *x.shape[1:]) for x in before)
+        for old, new in zip(before, self.spare, strict=True):
+            filled = new[:, :, : self.length]
+            {PICK}
+        {SWAP}"""
+SPELLED_OUT = """def across(y, layer=layer):
+                attention, beams = layer.layer.cross_attn, len(y) // len(layer.keys)
+                keys, values = (x.repeat_interleave(beams, 0) for x in (layer.keys, layer.values))
+                mask = self.cross_mask
+                mask = None if mask is None else mask.repeat_interleave(beams, 0)
+                q = split_heads(attention.w_q(y), attention.num_heads)
+                heads = F.scaled_dot_product_attention(q, keys, values, mask)
+                return attention.w_o(join_heads(heads))
 
-class CopyingCache:
-    """A cache that writes with ``index_copy_``, reorders by copying, and checks its arguments."""
+            x = layer.layer.add_norm1(x, layer.attend_to_target)
+            x = layer.layer.add_norm2(x, across)
+            x = layer.layer.add_norm3(x, layer.layer.feed_forward)"""
 
-    def __init__(self, max_len):
-        self.max_len, self.length = max_len, 0
-        self.keys = self.values = None
-
-    def append(self, keys, values):
-        """Store new keys and values."""
-        rows, heads, new, _ = keys.shape
-        if self.keys is None:
-            self.keys = keys.new_zeros(rows, heads, self.max_len, keys.shape[-1])
-            self.values = values.new_zeros(rows, heads, self.max_len, values.shape[-1])
-        if rows != self.keys.shape[0] or self.length + new > self.max_len:
-            raise ValueError(f"there is no room for {new} more tokens in {rows} rows")
-        positions = torch.arange(self.length, self.length + new, device=keys.device)
-        self.keys.index_copy_(2, positions, keys)
-        self.values.index_copy_(2, positions, values)
-        self.length += new
-        return self.keys.narrow(2, 0, self.length), self.values.narrow(2, 0, self.length)
-
-    def reorder(self, rows):
-        """Reorder the rows, so that row i continues the old row ``rows[i]``."""
-        if self.keys is not None:
-            self.keys = self.keys.index_select(0, rows)
-            self.values = self.values.index_select(0, rows)
-
-    def truncate(self, length):
-        """Forget all tokens after the first ``length``."""
-        self.length = length
-
-
-class EngineByHand(Engine):
-    """An engine that spells out the layers' steps and copies each source's memory for its beams."""
-
-    def __init__(self, model, src, max_len):
-        self.model, self.layers = model, model.decoder.layers
-        self.mask = (src != model.config.pad_id)[:, None, None, :]
-        self.caches = [CopyingCache(max_len) for _ in self.layers]
-        with torch.no_grad():
-            memory = model.encode(src)
-            self.memory = [self._projected(layer.cross_attn, memory) for layer in self.layers]
-
-    def _projected(self, attention, x):
-        """Compute the keys and values."""
-        return [split_heads(w(x), attention.num_heads) for w in (attention.w_k, attention.w_v)]
-
-    @torch.inference_mode()
-    def step(self, ids, *, all_positions=False):
-        """Return the logits of the next token."""
-        if len(ids) % len(self.mask) or int(ids.max()) >= self.model.config.tgt_vocab_size:
-            raise ValueError(f"ids of shape {tuple(ids.shape)} do not fit this model and source")
-        x = self.model.tgt_embedding(ids) * math.sqrt(self.model.config.d_model)
-        x = self.model.positions(x, self.length)
-        for n, layer in enumerate(self.layers):
-            x = layer.add_norm1(x, lambda y, n=n: self._attend_to_target(n, y))
-            x = layer.add_norm2(x, lambda y, n=n: self._attend_to_source(n, y))
-            x = layer.add_norm3(x, layer.feed_forward)
-        if self.model.decoder.norm is not None:
-            x = self.model.decoder.norm(x)
-        logits = self.model.output(x)
-        return logits if all_positions else logits[:, -1, :]
-
-    def _attend(self, attention, y, keys, values, mask):
-        """Attend to the given keys and values."""
-        q = split_heads(attention.w_q(y), attention.num_heads)
-        return attention.w_o(join_heads(F.scaled_dot_product_attention(q, keys, values, mask)))
-
-    def _attend_to_target(self, n, y):
-        """In layer n, attend to all target tokens read so far."""
-        attention = self.layers[n].self_attn
-        keys, values = self.caches[n].append(*self._projected(attention, y))
-        mask = causal_mask(keys.shape[2])[-y.shape[1] :]
-        return self._attend(attention, y, keys, values, mask)
-
-    def _attend_to_source(self, n, y):
-        """In layer n, attend to the memory."""
-        beams = len(y) // len(self.mask)
-        copies = (x.repeat_interleave(beams, 0) for x in (*self.memory[n], self.mask))
-        return self._attend(self.layers[n].cross_attn, y, *copies)
-
-    def reorder(self, rows, sources=None):
-        """Reorder the rows, so that row i continues the old row ``rows[i]``."""
-        super().reorder(rows)
-        if sources is not None:
-            self.memory = [[part[sources] for part in pair] for pair in self.memory]
-            self.mask = self.mask[sources]
-
-
-ANSWERS = {"AttentionCache": (CopyingCache,), "DecodingEngine": (EngineByHand,)}
+ANSWERS = (
+    cache(
+        "by_copying: `index_copy_` writes, and every reordering copies the whole tensors",
+        *(
+            (
+                f"[:, :, start : self.length] = {x}",
+                f".index_copy_(2, torch.arange(start, self.length), {x})",
+            )
+            for x in ("keys", "values")
+        ),
+        (RETURN, "return tuple(x.narrow(2, 0, self.length) for x in (self.keys, self.values))"),
+        (REORDERED, "self.keys, self.values = self.keys[rows], self.values.index_select(0, rows)"),
+    ),
+    engine(
+        "spelled_out: the sub-layers are called one by one, and every beam copies the memory",
+        (STEP, SPELLED_OUT),
+        ("@torch.no_grad()\n    def step", "@torch.inference_mode()\n    def step"),
+    ),
+)

@@ -180,16 +180,16 @@ MISTAKES = (
 
 # right answers
 
-
-def padding_by_unsqueeze(ids: Tensor, pad_id: int) -> Tensor:
-    """Compare the ids with the padding id, and negate the result."""
-    return ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)
-
-
-def causal_by_comparing(length: int, device=None) -> Tensor:
-    """Compare the positions of the queries with the positions of the keys."""
-    position = torch.arange(length, device=device)
-    return position[:, None] >= position
-
-
-ANSWERS = {"padding_mask": (padding_by_unsqueeze,), "causal_mask": (causal_by_comparing,)}
+ANSWERS = (
+    padding(
+        "by_unsqueeze: the ids are compared with the padding id, and the result is negated",
+        (KEYS, "ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)"),
+    ),
+    causal(
+        "by_comparing: the positions of the queries are compared with those of the keys",
+        (
+            f"return {LOWER}",
+            "at = torch.arange(length, device=device)\n    return at[:, None] >= at",
+        ),
+    ),
+)

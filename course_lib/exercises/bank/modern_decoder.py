@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.bank.gpt import projected
@@ -395,48 +395,31 @@ MISTAKES = (
 
 # right answers
 
+rope_version = mistakes_of("modern_decoder", "apply_rope")
+group_version = mistakes_of("modern_decoder", "GroupedQueryAttention")
 
-def rotated_as_complex_numbers(x, freqs):
-    """Rotate pairs by multiplying complex numbers, as Llama's own code does."""
-    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
-    turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(freqs), freqs))
-    return turned.flatten(-2).type_as(x)
-
-
-def rotated_with_repeated_angles(x, angles):
-    """Return cos times each pair plus sin times the pair rotated by 90 degrees."""
-    cos, sin = (table.repeat_interleave(2, dim=-1) for table in (angles.cos(), angles.sin()))
-    first, second = x.unflatten(-1, (-1, 2)).unbind(dim=-1)
-    return x * cos + torch.stack((-second, first), dim=-1).reshape(x.shape) * sin
-
-
-class GroupsOfLlama(nn.Module):
-    """Grouped-query attention that copies the KV heads and uses the names from Llama's code."""
-
-    def __init__(self, dim, n_heads, n_kv_heads):
-        super().__init__()
-        self.head_dim = dim // n_heads
-        self.wq, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(2))
-        width = n_kv_heads * self.head_dim
-        self.wk, self.wv = (nn.Linear(dim, width, bias=False) for _ in range(2))
-
-    def project(self, x, freqs=None):
-        """Project x, split it into heads, and rotate the queries and keys."""
-        wide = (self.wq(x), self.wk(x), self.wv(x))
-        q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in wide)
-        if freqs is not None:
-            q, k = rotated_as_complex_numbers(q, freqs), rotated_as_complex_numbers(k, freqs)
-        return q, k, v
-
-    def forward(self, x, freqs=None):
-        """Repeat each KV head for its group of query heads."""
-        q, k, v = self.project(x, freqs)
+COPIED = """q, k, v = self.project(x, angles)
         k, v = (y.repeat_interleave(q.size(1) // k.size(1), dim=1) for y in (k, v))
-        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.wo(heads.transpose(1, 2).flatten(2))
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)"""
 
-
-ANSWERS = {
-    "apply_rope": (rotated_with_repeated_angles, rotated_as_complex_numbers),
-    "GroupedQueryAttention": (GroupsOfLlama,),
-}
+ANSWERS = (
+    rope_version(
+        "repeated_angles: cos times each pair is added to sin times the pair turned by 90 degrees",
+        (f"rotated = {ROTATED}\n    return {STACKED}", BY_PAIRS + SUM),
+    ),
+    rope_version(
+        "complex_numbers: complex numbers are multiplied, as in Llama's own code",
+        (f"rotated = {ROTATED}", "turned = torch.complex(even, odd) * torch.complex(cosine, sine)"),
+        (STACKED, "torch.view_as_real(turned).flatten(-2)"),
+        ("angles", "freqs"),
+    ),
+    group_version(
+        "groups_of_llama: the KV heads are copied, and the names are those of Llama's code",
+        (ATTEND, COPIED),
+        ("angles", "freqs"),
+        ("d_model", "dim"),
+        ("num_heads", "n_heads"),
+        ("num_kv_heads", "n_kv_heads"),
+        ("w_", "w"),
+    ),
+)

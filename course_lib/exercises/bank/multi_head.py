@@ -375,32 +375,19 @@ MISTAKES = (
 
 # right answers
 
-
-class ByEinsum(nn.Module):
-    """Multi-head attention with einsum, and with ``F.dropout`` instead of a dropout layer."""
-
-    def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, dropout=0.0, bias=True):
-        super().__init__()
-        self.h, self.p = num_heads, dropout
-        d_k, d_v = d_k or d_model // num_heads, d_v or d_model // num_heads
-        self.w_o = nn.Linear(num_heads * d_v, d_model, bias)
-        self.w_q = nn.Linear(d_model, num_heads * d_k, bias)
-        self.w_k = nn.Linear(d_model, num_heads * d_k, bias)
-        self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
-
-    def forward(self, query, key, value, mask=None, *, need_weights=False):
-        """Return the output, and the weights if they are requested."""
-        q, k, v = (
-            layer(x).unflatten(-1, (self.h, -1))
-            for layer, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value))
-        )
-        scores = torch.einsum("bthd,bshd->bhts", q, k) / q.shape[-1] ** 0.5
+EINSUM = """scores = torch.einsum("bhtd,bhsd->bhts", q, k) / q.size(-1) ** 0.5
         if mask is not None:
-            scores = scores.masked_fill(mask.logical_not(), float("-inf"))
-        weights = torch.nan_to_num(scores.softmax(-1))
-        kept = F.dropout(weights, self.p, self.training)
-        output = self.w_o(torch.einsum("bhts,bshd->bthd", kept, v).flatten(2))
-        return (output, weights) if need_weights else (output, None)
+            scores = scores.masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(dim=-1).nan_to_num()
+        heads = torch.einsum("bhts,bhsd->bthd", F.dropout(weights, dropout_p), v)
+        weights = weights if need_weights else None"""
 
-
-ANSWERS = {"MultiHeadAttention": (ByEinsum,)}
+ANSWERS = (
+    heads(
+        "by_einsum: einsum computes the products, and the attributes have other names",
+        (ATTENDED, EINSUM),
+        (JOIN, "heads.flatten(2)"),
+        ("self.num_heads", "self.h"),
+        ("self.dropout", "self.p"),
+    ),
+)

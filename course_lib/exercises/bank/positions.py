@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, survivors
@@ -309,19 +307,10 @@ MISTAKES = (
 
 # right answers
 
-
-class EncodingByLookup(nn.Module):
-    """A positional encoding that looks up the row for each position."""
-
-    def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.drop = nn.Dropout(p=dropout)
-        self.register_buffer("encoding", sinusoidal_encoding(max_len, d_model), False)
-
-    def forward(self, words: Tensor, start: int = 0) -> Tensor:
-        """Add the rows to the word vectors."""
-        places = torch.arange(start, start + words.size(1), device=words.device)
-        return self.drop(F.embedding(places, self.encoding).expand_as(words).add(words))
-
-
-ANSWERS = {"PositionalEncoding": (EncodingByLookup,)}
+ANSWERS = (
+    encoding(
+        "by_lookup: the row for each position is looked up, as in an embedding",
+        (PLACED, "F.embedding(torch.arange(start, end, device=x.device), self.encoding)"),
+        ("self.dropout", "self.drop"),
+    ),
+)

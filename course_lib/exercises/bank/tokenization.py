@@ -1,13 +1,11 @@
 """Exercises for chapter 10: trials, known mistakes and correct answers."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
 from course_lib.exercises.checking.trial import Trial, as_trial
-from course_lib.tokenization import merge_pair, train_bpe_indexed
+from course_lib.tokenization import train_bpe_indexed
 
 FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n": 3}
 FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
@@ -423,14 +421,37 @@ MISTAKES = (
 
 # right answers
 
-
-def count_by_position(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, bytes]]:
-    """Count the pair at each position of each word."""
-    found: Counter[tuple[bytes, bytes]] = Counter()
-    for word in words:
+BY_POSITION = """for word in words:
         for place in range(len(word) - 1):
-            found[word[place], word[place + 1]] += words[word]
-    return found
+            pairs[word[place], word[place + 1]] += words[word]"""
+FITTING = "fitting = [pair for pair in pairwise(tokens) if pair in ranks]"
+WHILE = f"""while True:
+        {FITTING}
+        if not fitting:
+            return tokens
+        tokens = merge_pair(tokens, {LOWEST})"""
+IN_ORDER = """for pair in sorted(ranks, key=lambda pair: ranks[pair]):
+        tokens = merge_pair(tokens, pair)
+    return tokens"""
+BEST_RANK = """rank = lambda pair: ranks.get(pair, float("inf"))
+        best = min(pairwise(tokens), key=rank, default=None)"""
+
+ANSWERS = (
+    counting(
+        "by_position: the pair at each position of each word is counted",
+        (LOOP, BY_POSITION),
+    ),
+    applying(
+        "all_in_order: every merge is tried once, in the order in which the merges were learned",
+        (WHILE, IN_ORDER),
+    ),
+    applying(
+        "until_infinity: pairs that are not merges have an infinite rank",
+        (FITTING, BEST_RANK),
+        ("if not fitting:", "if best not in ranks:"),
+        (LOWEST, "best"),
+    ),
+)
 
 
 def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
@@ -455,30 +476,7 @@ def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tupl
     return (b"".join(tokens[:size]), *merge_the_rest(tokens[size:], pair))
 
 
-def apply_all_in_order(
-    tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
-) -> tuple[bytes, ...]:
-    """Try every merge once, in the order in which the merges were learned."""
-    for pair in sorted(ranks, key=lambda pair: ranks[pair]):
-        tokens = merge_pair(tokens, pair)
-    return tokens
-
-
-def apply_until_infinity(
-    tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
-) -> tuple[bytes, ...]:
-    """Give pairs that are not merges an infinite rank."""
-    while len(tokens) > 1:
-        pair = min(pairwise(tokens), key=lambda pair: ranks.get(pair, float("inf")))
-        if pair not in ranks:
-            break
-        tokens = merge_pair(tokens, pair)
-    return tokens
-
-
-ANSWERS = {
-    "count_pairs": (count_by_position,),
+WHOLE_ANSWERS = {
     "merge_pair": (merge_on_a_stack, merge_the_rest),
     "train_bpe": (train_bpe_indexed,),
-    "apply_merges": (apply_all_in_order, apply_until_infinity),
 }

@@ -1,7 +1,6 @@
 """Exercises for chapter 11: trials, known mistakes and correct answers."""
 
 import torch
-from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
@@ -520,35 +519,31 @@ MISTAKES = (*LOSSES, *ADAM_MISTAKES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
 
 # right answers
 
+loss_version = mistakes_of("training", "label_smoothed_cross_entropy")
 
-def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
-    """Call ``F.cross_entropy`` for the whole loss or, if there is padding, for one of its terms."""
-    scores, right = scores.reshape(-1, scores.size(-1)), right.reshape(-1)
-    if pad_id is None:
-        return F.cross_entropy(scores, right, label_smoothing=smoothing)
-    sure = F.cross_entropy(scores, right, ignore_index=pad_id)
-    log_probs = F.log_softmax(scores[right != pad_id], dim=1)
-    allowed = torch.arange(scores.size(-1)) != pad_id
-    return (1 - smoothing) * sure - smoothing * log_probs[:, allowed].mean()
+TORCH_LOSS = """pairs = logits.reshape(-1, logits.size(-1)), targets.reshape(-1)
+        return F.cross_entropy(*pairs, label_smoothing=smoothing)"""
 
-
-def adam_in_place(g, m, v, t, betas=(0.9, 0.98), eps=1e-9):
-    """Update both moments in place, and correct them in the order that Kingma and Ba suggest."""
-    m.mul_(betas[0]).add_(g, alpha=1 - betas[0])
-    v.mul_(betas[1]).addcmul_(g, g, value=1 - betas[1])
-    root = (1 - betas[1] ** t) ** 0.5
-    return root / (1 - betas[0] ** t) * m / (v.sqrt() + eps), m, v
-
-
-def adam_by_lerp(gradient, m, v, step, betas=(0.9, 0.98), eps=1e-9):
-    """Update the moments by interpolation, and return a list."""
-    m, v = m.lerp(gradient, 1 - betas[0]), v.lerp(gradient.pow(2), 1 - betas[1])
-    first, second = (x / (1 - beta**step) for x, beta in zip((m, v), betas, strict=True))
-    return [first.div(second.pow(0.5).add(eps)), m, v]
-
-
-ANSWERS = {
-    "label_smoothed_cross_entropy": (loss_by_torch,),
-    "adam_update": (adam_in_place, adam_by_lerp),
-    **dict.fromkeys(("warmup_inverse_sqrt", "translation_loss", "training_step"), ()),
-}
+ANSWERS = (
+    loss_version(
+        "by_selection: without padding, torch computes the loss; padding is cut out, not masked",
+        (f"return {SUM_OF_BOTH}.mean()", TORCH_LOSS),
+        (SMOOTHED, "log_probs[..., torch.arange(logits.size(-1)) != pad_id].mean(dim=-1)"),
+        (MEAN_OF_REAL, "losses[real].mean()"),
+    ),
+    adam(
+        "in_place: the moments change in place, and the correction is in Kingma and Ba's order",
+        (M, "m.mul_(beta1).add_(gradient, alpha=1 - beta1)"),
+        (V_LINE, "v.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)"),
+        (M_HAT, "(1 - beta2**step) ** 0.5 / (1 - beta1**step) * m"),
+        (V_HAT, "v"),
+        ("gradient", "g"),
+        ("step", "t"),
+    ),
+    adam(
+        "by_lerp: the moments are interpolated, and the answer is a list",
+        (M, "m.lerp(gradient, 1 - beta1)"),
+        (V_LINE, "v.lerp(gradient.pow(2), 1 - beta2)"),
+        (f"{QUOTIENT}, m, v", "[m_hat.div(v_hat.pow(0.5).add(eps)), m, v]"),
+    ),
+)

@@ -5,11 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.decoder import Decoder
-from course_lib.encoder import Encoder
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import (
     TORCH_ATTENTION,
@@ -30,8 +28,7 @@ from course_lib.exercises.checking.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.positions import PositionalEncoding
-from course_lib.transformer import TransformerConfig, capture_attention, initialize
+from course_lib.transformer import TransformerConfig
 
 D_MODEL, PAD = H * D_K, 3  # PAD is not 0, because no code may assume that it is 0
 APART = TransformerConfig(
@@ -351,65 +348,20 @@ MISTAKES = (*WORDS, *MASKS, *PARTS)
 
 # right answers
 
+UPPER = "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).triu(1)"
 
-class ModelInSmallSteps(nn.Module):
-    """A Transformer with separate methods for the embedding and for the masks."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
-        options = dict(
-            num_heads=config.num_heads, d_ff=config.d_ff, dropout=config.dropout,
-            norm_first=config.norm_first, activation=config.activation,
-            d_k=config.d_k, d_v=config.d_v,
-        )  # fmt: skip
-        pad = dict(padding_idx=config.pad_id)
-        self.src_embedding = nn.Embedding(config.src_vocab_size, config.d_model, **pad)
-        self.tgt_embedding = nn.Embedding(config.tgt_vocab_size, config.d_model, **pad)
-        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
-        self.encoder = Encoder(config.num_encoder_layers, config.d_model, **options)
-        self.decoder = Decoder(config.num_decoder_layers, config.d_model, **options)
-        self.positions = PositionalEncoding(config.d_model, config.max_len, config.dropout)
-        if config.tie_embeddings == "all":
-            self.src_embedding = self.tgt_embedding
-        if config.tie_embeddings in ("all", "decoder"):
-            self.tgt_embedding.weight = self.output.weight
-        initialize(self)
-
-    def embed(self, ids: Tensor, table: nn.Embedding) -> Tensor:
-        """Look up and scale the embeddings, and add the positions."""
-        return self.positions(table(ids).mul(self.config.d_model**0.5))
-
-    def words(self, ids: Tensor) -> Tensor:
-        """Return the padding mask, which is True for real tokens."""
-        return (ids != self.config.pad_id).unsqueeze(1).unsqueeze(2)
-
-    def encode(self, src):
-        """Return the memory."""
-        return self.encoder(self.embed(src, self.src_embedding), self.words(src))
-
-    def decode(self, tgt, memory, src):
-        """Return the logits."""
-        length = tgt.shape[1]
-        future = torch.triu(torch.ones(length, length, dtype=torch.bool), diagonal=1)
-        mask = self.words(tgt).logical_and(~future)
-        decoded = self.decoder(
-            self.embed(tgt, self.tgt_embedding), memory, self_mask=mask, cross_mask=self.words(src)
-        )
-        return self.output(decoded)
-
-    def forward(self, src, tgt):
-        """Encode the source, and decode the target."""
-        return self.decode(tgt, self.encode(src), src)
-
-    def attention_maps(self, src, tgt):
-        """Record the weights of all three kinds of attention."""
-        places = {
-            "encoder": [layer.self_attn for layer in self.encoder.layers],
-            "decoder": [layer.self_attn for layer in self.decoder.layers],
-            "cross": [layer.cross_attn for layer in self.decoder.layers],
-        }
-        return capture_attention(places, lambda: self.forward(src, tgt))
-
-
-ANSWERS = {"Transformer": (ModelInSmallSteps,)}
+ANSWERS = (
+    model(
+        "without_helpers: the masks are spelled out, and the output owns the shared matrix",
+        ("_vocab_size, c.d_model)", "_vocab_size, c.d_model, padding_idx=c.pad_id)"),
+        (
+            "self.output.weight = self.tgt_embedding.weight",
+            "self.tgt_embedding.weight = self.output.weight",
+        ),
+        (SCALE, ".mul(self.config.d_model**0.5)"),
+        (PAST, f"~{UPPER}"),
+        (OWN, "(tgt != self.config.pad_id)[:, None, None]"),
+        ("padding_mask(src, self.config.pad_id)", "(src != self.config.pad_id)[:, None, None]"),
+        ("hidden(", "read_target("),
+    ),
+)

@@ -120,9 +120,16 @@ def known_mistakes(name: str) -> list[Mistake]:
     return [mistake for mistake in bank if mistake.exercise == name]
 
 
+def right_ways(name: str) -> list[Mistake]:
+    """Return the edits that turn the course's definition into correct answers in other styles."""
+    bank = _room(find_exercise(name).module).ANSWERS
+    return [way for way in bank if way.exercise == name]
+
+
 def right_answers(name: str) -> tuple[Any, ...]:
     """Return the bank's correct answers to an exercise, other than the course's definition."""
-    return _room(find_exercise(name).module).ANSWERS.get(name, ())
+    whole = vars(_room(find_exercise(name).module)).get("WHOLE_ANSWERS", {})
+    return (*(way.implementation for way in right_ways(name)), *whole.get(name, ()))
 
 
 def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:

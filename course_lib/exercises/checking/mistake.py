@@ -1,24 +1,28 @@
-"""Known mistakes, each created from the course's definition by changing some lines."""
+"""Known mistakes and correct answers, created from the course's definitions by edits."""
 
 import inspect
 import linecache
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
+NOTHING: Mapping[str, Any] = {}
+PRELUDE = """\
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-NOTHING: Mapping[str, Any] = {}
+"""
 
 
 @dataclass(frozen=True)
 class Mistake:
     """A mistake that people make, described so that a check can recognize it.
+
+    A correct answer in another style has the same form.
 
     Args:
         exercise: The definition that contains the mistake.
@@ -71,10 +75,13 @@ def define(
 ) -> Callable[..., Any]:
     """Run the source of a definition in its module's namespace, and return what it defines.
 
+    The names that ``PRELUDE`` imports are there as well, even if the module does not import them.
     Tracebacks show ``file`` as the file name. Names in ``beside`` replace those of the module.
     """
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))
+    names: dict[str, Any] = {}
+    exec(PRELUDE, names)
+    names |= vars(import_module(f"course_lib.{module}"))
     names |= beside
     exec(compile(source, file, "exec"), names)
     return names[name]

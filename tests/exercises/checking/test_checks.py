@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import find_exercise, right_answers
+from course_lib.exercises.checking.exercise import find_exercise, right_answers, right_ways
 from course_lib.exercises.checking.matching import outcome_of
 from course_lib.exercises.checking.mistake import Mistake, define
 from course_lib.exercises.checking.outcomes import largest
@@ -27,15 +27,22 @@ from course_lib.exercises.library.stubs import stub
 from course_lib.exercises.workbook.notebook_builder import Chapter
 
 ROOT = Path(__file__).resolve().parents[3]
-ANSWERS = {  # in all styles, the course's own first
-    f"{name}-{answer.__name__}": (name, answer)
+
+
+def styles(name):
+    """Return the correct answers in all styles by name, the course's own first."""
+    ways = [way.name for way in right_ways(name)]
+    answers = right_answers(name)
+    edited = dict(zip(ways, answers, strict=False))
+    books = [book.ANSWERS[name] for book in BOOKS.values() if name in book.ANSWERS]
+    whole = (find_exercise(name).definition, *answers[len(ways) :], *books)
+    return {answer.__name__: answer for answer in whole} | edited
+
+
+ANSWERS = {
+    f"{name}-{style}": (name, answer)
     for name in exercises()
-    for exercise in [find_exercise(name)]
-    for answer in (
-        exercise.definition,
-        *right_answers(name),
-        *(book.ANSWERS[name] for book in BOOKS.values() if name in book.ANSWERS),
-    )
+    for style, answer in styles(name).items()
 }
 MISTAKES = [mistake for name in exercises() for mistake in known_mistakes(name)]
 every_exercise = pytest.mark.parametrize("name", exercises())

@@ -20,7 +20,8 @@ from workbook_solver import (
 )
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.checking.exercise import find_exercise, right_answers
+from course_lib.exercises.checking.exercise import find_exercise, right_ways
+from course_lib.exercises.checking.mistake import PRELUDE
 from course_lib.exercises.checking.report import CORRECT
 from course_lib.exercises.library.package import LIBRARY, cells_in, module_text
 from course_lib.exercises.library.separate_process import examine_apart
@@ -52,11 +53,10 @@ print(translator.translate(["three hundred forty-five"])[0])
 """
 
 
-def other_style(name: str) -> str:
-    """Return code that defines an exercise with a correct answer in another style."""
-    answer = right_answers(name)[0]
-    imported = f"from {answer.__module__} import {answer.__name__} as {name}"
-    return f"{imported}\n{name}.__name__ = '{name}'"
+def other_styles() -> dict[str, str]:
+    """Return code that defines exercises with a correct answer in another style."""
+    ways = {name: way for name in exercises() for way in right_ways(name)[:1]}
+    return {name: f"{PRELUDE}\n\n{way.source}" for name, way in ways.items()}
 
 
 def globals_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
@@ -185,8 +185,7 @@ def test_a_mistake_in_every_exercise_is_named(file, workbook, runner):
 
 @pytest.mark.parametrize("file", KINDS[1:3])
 def test_a_chapter_runs_with_correct_answers_in_another_style(file, solved, runner):
-    answers = {name: other_style(name) for name in exercises() if right_answers(name)}
-    cells = filled(solved, file, answers, others=True)
+    cells = filled(solved, file, other_styles(), others=True)
     cells = [cell for cell in cells if "export_mine()" not in source_of(cell)]
     said, _ = run_chapter(runner, cells, solved)
     assert said and not refused(said)
