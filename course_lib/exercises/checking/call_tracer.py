@@ -64,7 +64,6 @@ def codes_of(definition: object) -> set[CodeType]:
 
 def functions_of(definition: object) -> list[FunctionType]:
     """Return a function, or a class's own (not inherited) methods, without any wrappers."""
-    definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]
     functions = (inspect.unwrap(member) for member in members if callable(member))
     return [function for function in functions if isinstance(function, FunctionType)]

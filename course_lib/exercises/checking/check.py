@@ -102,16 +102,6 @@ def layer_order(
     return {}
 
 
-def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
-    """Before an answer is served, find the order of its layers; usually only one order fits."""
-    exercise = find_exercise(name)
-    tried = adapt(answer, exercise.definition)
-    seen = [try_out(exercise.trials[0], tried)]
-    if getattr(tried, "orders", ()):
-        seen += [try_out(trial, tried) for trial in exercise.trials[1 : exercise.core_size]]
-    return layer_order(exercise, answer, seen)
-
-
 def _agrees(exercise: Exercise, place: int, outcome: Outcome) -> bool:
     """Return whether a trial had the expected outcome."""
     expected = expected_outcomes(exercise.name)[place]

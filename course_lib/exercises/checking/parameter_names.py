@@ -40,20 +40,10 @@ def recognize(
     learner's layers. Returns the other possible orders of these layers.
     """
     wanted = _shapes(definition, args, kwargs)
-    inner = {
-        f"{prefix}.{mine}": f"{prefix}.{name}"
-        for prefix, part in module.named_modules()
-        for mine, name in vars(part).get("course_names", {}).items()
-        if prefix
-    }
-    mine = {
-        inner.get(name, name): (name, parameter.shape)
-        for name, parameter in module.named_parameters(remove_duplicate=False)
-    }
-    strange = {name: shape for name, (_, shape) in mine.items() if name not in wanted}
+    mine = {name: p.shape for name, p in module.named_parameters(remove_duplicate=False)}
+    strange = {name: shape for name, shape in mine.items() if name not in wanted}
     missing = {name: shape for name, shape in wanted.items() if name not in mine}
-    renamed = {mine[ours][0]: name for ours, name in matched(strange, missing, order).items()}
-    vars(module)["course_names"] = inner | renamed
+    renamed = vars(module)["course_names"] = matched(strange, missing, order)
     for own_name, name in renamed.items():
         top, dot, tail = name.partition(".")
         if own_name.endswith(dot + tail) and not hasattr(module, top):

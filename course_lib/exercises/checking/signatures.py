@@ -178,7 +178,7 @@ def _readable(config: Any) -> Any:
 
 def same_value(value: object, default: object) -> bool:
     """Return whether an argument has its default value; a default is never a tensor."""
-    return value is default or (isinstance(value, type(default)) and bool(value == default))
+    return value is default or (isinstance(value, type(default) | int) and bool(value == default))
 
 
 def adapt(

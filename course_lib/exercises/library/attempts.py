@@ -7,31 +7,36 @@ from typing import Any
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.report import Report
-from course_lib.exercises.library.fallbacks import core_only, files_of
+from course_lib.exercises.library.fallbacks import files_of
+from course_lib.exercises.library.later_cells import lacking
 from course_lib.exercises.library.progress import note
-from course_lib.exercises.library.served_answers import lacks_attributes
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt: its report, the definition that the chapter uses, and the cell's source."""
+    """An attempt: its report, the definition that the chapter uses, and the cell's source.
+
+    ``lacks`` says what it lacks before later cells run it; empty if they do, or if it failed.
+    """
 
     report: Report
     candidate: object
     result: Any
     cell: str
+    lacks: str = ""
 
 
 LAST: dict[str, Attempt] = {}  # the last attempt at each exercise in this process
 PASSED: dict[str, Attempt] = {}  # the last attempt that passed
+LATER = "Later cells run the course's {}. They run yours once it has {}."
 INSTEAD = "Until your version passes, the chapter uses the course's {}."
 
 
 def attempt(name: str, candidate: object) -> object:
     """Show the report on a candidate, and return the definition that the chapter uses next.
 
-    If the candidate passed, we return it (in an adapter if it lacks extra features). Otherwise, we
-    return the course's definition.
+    We return the candidate if it passed and has the course's signature and names. Otherwise, we
+    return the course's definition, and the report says so.
     """
     from IPython.display import display  # slow to import, and only notebooks need it
 
@@ -58,11 +63,14 @@ def _noted(name: str, candidate: object) -> Report:
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
     report = examine(name, candidate)
     LAST.pop(name, None)
-    result = find_exercise(name).definition
-    if report.passed and callable(candidate):
-        whole = report.complete and not lacks_attributes(candidate, result)
-        result = candidate if whole else core_only(name, candidate, *report.missed)
-    LAST[name] = Attempt(report, candidate, result, cell)
+    result: Any = find_exercise(name).definition
+    lacks = lacking(report, candidate) if report.passed else ""
+    if lacks:
+        hint = f"{report.hint} {LATER.format(name, lacks)}".lstrip()
+        report = replace(report, hint=hint)
+    elif report.passed:
+        result = candidate
+    LAST[name] = Attempt(report, candidate, result, cell, lacks)
     if report.passed:
         PASSED[name] = LAST[name]
     return note(report)

@@ -34,9 +34,9 @@ PASTED = (
     "cell, run the cell, then this one"
 )
 NAMELESS = "it passed, but its cell does not define `{}`; use that name in the cell"
-CORE_ONLY = "\n\n\n{0} = core_only({1})  # the course's definition handles what it lacks"
-CORE = "its core; the course's definition handles what it lacks"
-SERVED = "\n\n\n{0} = core_only({1})  # with all attributes of the course's class"
+CORE_ONLY = '{0} = core_only("{0}", {0})'  # the line below an answer that later cells do not run
+KEPT = "yours passed and stays in the file; later chapters run it once it has {}"
+UNKNOWN = "what its cell shows when you run it again"
 ALONE = "it fails in the file, which lacks your notebook's other cells: {}"
 
 
@@ -120,8 +120,10 @@ def _planned(
     chosen, flaws = _settled(package, module, {**old, **fresh}, old)
     failed = {n: LAST[n].report.hint for n in names if n in LAST and not LAST[n].report.passed}
     remarks = {name: reasons.get(name) or flaws.get(name) or failed.get(name, "") for name in names}
-    yours = {n: _remark(n, chosen, fresh, remarks[n]) for n in names if n in chosen}
-    rest = {n: remarks[n] or NOTHING for n in names if n not in chosen and n not in back}
+    kept = {n: _kept(n, chosen[n], fresh) for n in chosen if f"{n} = core_only(" in chosen[n]}
+    yours = {n: _remark(n, chosen, fresh, remarks[n]) for n in names if n in chosen.keys() - kept}
+    courses = [name for name in names if name not in yours and name not in back]
+    rest = {name: remarks[name] or kept.get(name, NOTHING) for name in courses}
     return module_text(module, _ordered(chosen, names)), yours, rest
 
 
@@ -146,10 +148,7 @@ def _cell(name: str) -> str:
     """Return the cell that passed, without its directives and the lines that check it."""
     last = PASSED[name]
     source = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", without(last.cell, _asks)).rstrip()
-    if last.result is last.candidate:
-        return source
-    arguments = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in last.report.missed)])
-    return source + (SERVED if last.report.complete else CORE_ONLY).format(name, arguments)
+    return f"{source}\n\n\n{CORE_ONLY.format(name)}" if last.lacks else source
 
 
 def _asks(node: ast.stmt) -> bool:
@@ -208,8 +207,12 @@ def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why:
     """Say which of the learner's answers was used, if it is not the latest."""
     if why:
         return f"an earlier version that passed; your latest version: {why}"
-    core = CORE if "what it lacks" in chosen[name] else ""
-    return core if fresh.get(name) == chosen[name] else "from an earlier session"
+    return "" if fresh.get(name) == chosen[name] else "from an earlier session"
+
+
+def _kept(name: str, cell: str, fresh: Mapping[str, str]) -> str:
+    """Say what an answer that passed lacks before later chapters run it."""
+    return KEPT.format(PASSED[name].lacks if fresh.get(name) == cell else UNKNOWN)
 
 
 def _forget(path: Path) -> None:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.signatures import adapt
 from course_lib.exercises.checking.trial import try_out
-from course_lib.exercises.library.fallbacks import COURSE, from_course
+from course_lib.exercises.library.fallbacks import COURSE, PASSED_OVER, from_course
 from course_lib.exercises.library.json_serialization import from_json, to_json
 from course_lib.exercises.library.package import LIBRARY
 
@@ -245,18 +246,29 @@ def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
         yield {"module": module}
         for name in names:
             try:
-                yield _tried(name, getattr(mine, name, None))
+                yield _tried(name, mine)
             except BaseException as error:
                 yield {"broken": _error_line(error, place / LIBRARY)}
 
 
-def _tried(name: str, candidate: Any) -> dict[str, Any]:
-    """Examine a definition; if it passes, return its results as well."""
-    if candidate is None or from_course(candidate):
-        report = Report(name, False, attempted=False)
-    else:
-        candidate = getattr(candidate, "served", candidate)
-        report = examine(name, candidate)
+def _tried(name: str, module: ModuleType) -> dict[str, Any]:
+    """Examine a module's answer; if it passes, return its results as well.
+
+    Meanwhile, the answer has its own name in the module, because it may use that name.
+    """
+    used = getattr(module, name, None)
+    candidate = PASSED_OVER.get(used, used) if from_course(used) else used
+    setattr(module, name, candidate)
+    try:
+        return _examined(name, candidate)
+    finally:
+        setattr(module, name, used)
+
+
+def _examined(name: str, candidate: Any) -> dict[str, Any]:
+    """Examine a candidate; if it passes, return its results as well."""
+    missing = candidate is None or from_course(candidate)
+    report = Report(name, False, attempted=False) if missing else examine(name, candidate)
     held = [stage.held for stage in report.stages]
     answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
     if report.passed:

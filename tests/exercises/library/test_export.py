@@ -1,10 +1,13 @@
 """Cells that passed are saved in the learner's library exactly as they were run."""
 
 import importlib
+import inspect
 import itertools
 import linecache
 import os
+import pickle
 import sys
+from copy import deepcopy
 from pathlib import Path
 from types import ModuleType
 
@@ -14,11 +17,14 @@ import torch
 from nbclient import NotebookClient
 from textbooks import cells_of
 
+from course_lib import multi_head
 from course_lib.exercises import parts_of_yours
 from course_lib.exercises.checking.exercise import find_exercise
+from course_lib.exercises.checking.mistake import course_source
 from course_lib.exercises.library import separate_process
 from course_lib.exercises.library.attempts import LAST, PASSED, attempt
-from course_lib.exercises.library.export import export, export_mine
+from course_lib.exercises.library.export import KEPT, export, export_mine
+from course_lib.exercises.library.fallbacks import from_course
 from course_lib.exercises.library.package import INIT, cells_in, module_text
 from course_lib.exercises.library.stubs import defined
 
@@ -38,6 +44,7 @@ HEADS = """def split_heads(x, num_heads):
     if x.size(-1) % num_heads:
         raise ValueError(f"{x.size(-1)} cannot be split into {num_heads} heads")
     return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)"""
+M = "MultiHeadAttention"
 numbers = itertools.count()
 
 
@@ -75,11 +82,11 @@ def examine_here(package, asked, limit, texts):
     except (Exception, SystemExit) as error:
         said = separate_process._error_line(error, package)
         return {name: separate_process._broken(name, said) for name in names}
-    return {name: judged(name, vars(made).get(name)) for name in names}
+    return {name: judged(name, made) for name in names}
 
 
-def judged(name, candidate):
-    return separate_process._report(name, separate_process._tried(name, candidate))
+def judged(name, module):
+    return separate_process._report(name, separate_process._tried(name, module))
 
 
 @pytest.fixture
@@ -343,16 +350,48 @@ def test_the_courses_definitions_use_the_learners_parts(library):
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
 
 
-def test_an_answer_that_passes_only_the_core_works_in_the_model(library, capsys):
-    notebook = Notebook(cell(cells_of("annotated")["MultiHeadAttention"]))
-    assert "The core is done, so you can continue" in capsys.readouterr().out
-    assert notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2).tie is None, "no error is raised"
-    assert export(library, notebook).yours["MultiHeadAttention"].startswith("its core; the")
-    encoder = importlib.import_module("my_lib.encoder")
-    layer = encoder.EncoderLayer(4, 2, 8)
-    assert layer(torch.randn(1, 3, 4)).shape == (1, 3, 4)
-    assert hasattr(layer.self_attn, "linears"), "this must be the learner's"
-    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # the course's layer
+def test_later_cells_run_the_courses_class_in_place_of_one_with_other_names(library, capsys):
+    source = cells_of("annotated")[M].replace("super()", f"super({M}, self)")
+    notebook = Notebook(cell(HEADS), cell(source))
+    out, lacks = capsys.readouterr().out, LAST[M].lacks
+    assert "the names `num_heads`, `w_k`, `w_o`, `w_q`, `w_v`" in lacks
+    assert f"✓ The core is done, so you can continue: {M}" in out
+    assert f"Later cells run the course's {M}. They run yours once it has {lacks}." in out
+    assert notebook[M] is find_exercise(M).definition
+    result = export(library, notebook)
+    assert list(result.yours) == ["split_heads"] and result.course[M] == KEPT.format(lacks)
+    module = importlib.import_module("my_lib.multi_head")
+    assert module.MultiHeadAttention(8, 3, d_k=2, d_v=2).w_q.out_features == 6
+    assert module.MultiHeadAttention.forward.__globals__["split_heads"] is module.split_heads
+    assert parts_of_yours(module.MultiHeadAttention).startswith("your parts in this model: 1 of")
+    assert judged(M, module).passed, "the learner's class is graded"
+    assert module.MultiHeadAttention(8, 2).w_q.out_features == 8, "and later modules still run ours"
+    result = export(library, Notebook(cell(HEADS)))
+    assert result.course[M].endswith("once it has what its cell shows when you run it again")
+
+
+def test_later_cells_run_a_class_that_has_the_courses_names(library, capsys):
+    source = course_source("multi_head", M).replace("super()", f"super({M}, self)")
+    notebook = Notebook()
+    notebook.update({k: v for k, v in vars(multi_head).items() if not k.startswith("__")})
+    notebook.run(cell(source))
+    out = capsys.readouterr().out
+    assert f"Correct: {M}" in out and "Later cells" not in out
+    assert f"super({M}" in inspect.getsource(notebook[M].__init__)
+    assert M in export(library, notebook).yours
+    layer = importlib.import_module("my_lib.encoder").EncoderLayer(4, 2, 8).eval()
+    mine = importlib.import_module("my_lib.multi_head").MultiHeadAttention
+    assert type(layer.self_attn) is mine and not from_course(mine)
+    same = pickle.loads(pickle.dumps(deepcopy(layer)))
+    assert same(torch.ones(1, 3, 4)).equal(layer(torch.ones(1, 3, 4)))
+
+
+def test_a_library_written_earlier_runs_the_courses_definition_and_keeps_the_answer(library):
+    line = 'causal_mask = core_only("causal_mask", causal_mask, "device")  # as it was written'
+    text = module_text("masks", {"causal_mask": f"{CAUSAL}\n\n\n{line}"})
+    (library / "masks.py").write_text(text)
+    module = importlib.import_module("my_lib.masks")
+    assert from_course(module.causal_mask) and judged("causal_mask", module).passed
 
 
 def test_the_next_import_reads_the_new_file(library, monkeypatch):

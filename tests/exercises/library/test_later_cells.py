@@ -1,0 +1,62 @@
+"""Later cells run an answer that has the course's signature and names, and no other."""
+
+import pytest
+from textbooks import BOOKS
+
+from course_lib.exercises import exercises
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.exercise import find_exercise
+from course_lib.exercises.checking.mistake import course_source, define
+from course_lib.exercises.library.later_cells import WEIGHTS, lacking
+
+FEED_FORWARD = "FeedForward(d_model, d_ff, dropout=0.0, activation='relu', *, bias=True)"
+LAYERS = """        self.linear1 = nn.Linear(d_model, d_ff, bias)
+        self.activation = ACTIVATIONS[activation]()
+        self.dropout = nn.Dropout(dropout)
+        self.linear2 = nn.Linear(d_ff, d_model, bias)
+"""
+LACKING = (  # an exercise, what it lacks, and the edits that take it away
+    ("causal_mask", "", ("length", "length"), ("torch.ones(", "torch.ones(*[], ")),
+    ("causal_mask", "", ("| None = None)", "| None = None, more=0)")),
+    ("causal_mask", "the signature `causal_mask(length, device=None)`", ("length", "size")),
+    ("causal_mask", "the extras device", (", device=device", "")),
+    ("FeedForward", "", ("super()", "super(FeedForward, self)")),
+    ("FeedForward", "", ("dropout: float = 0.0", "dropout=0")),
+    ("FeedForward", "the names `linear2`", ("self.linear2", "self.last")),
+    ("FeedForward", "the names `activation`", ("self.activation", "self.act")),
+    ("FeedForward", f"the signature `{FEED_FORWARD}`", ("float = 0.0", "float = 0.1")),
+    ("FeedForward", f"the signature `{FEED_FORWARD}`", ("        bias: bool = True,\n", ""),
+     (", bias)", ")"), ("*,\n", "")),
+    ("FeedForward", "the signature `forward(x)`", ("self, x: Tensor)", "self, y)"),
+     ("check_width(", "x = y\n        check_width(")),
+    ("FeedForward", WEIGHTS, (LAYERS, "".join(LAYERS.splitlines(True)[::-1]))),
+    ("FeedForward", WEIGHTS, (LAYERS, f"{LAYERS}        nn.init.zeros_(self.linear1.bias)\n")),
+    ("greedy_decode", "", ("tokens = choose", "tokens = (choose)")),
+    ("AttentionCache", "the names `spare`", ("spare", "room")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name, lacks, edits", [(n, lacks, edits) for n, lacks, *edits in LACKING])
+def test_an_answer_that_passed_is_said_to_lack_what_it_lacks(name, lacks, edits):
+    module = find_exercise(name).module
+    source = course_source(module, name)
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new)
+    answer = define(source, module, name, f"<{name}: {lacks}, {edits}>")
+    report = examine(name, answer)
+    assert report.passed and lacking(report, answer) == lacks
+
+
+@pytest.mark.parametrize("name", exercises())
+def test_the_courses_definition_lacks_nothing(name):
+    definition = find_exercise(name).definition
+    assert lacking(examine(name, definition), definition) == ""
+
+
+@pytest.mark.parametrize("book", BOOKS)
+def test_an_answer_of_a_textbook_lacks_a_name_an_argument_or_an_extra(book):
+    """They have many shapes; only one of them has the course's names."""
+    answers = BOOKS[book].ANSWERS.items()
+    lacks = {name: lacking(examine(name, answer), answer) for name, answer in answers}
+    assert [name for name in lacks if not lacks[name]] == ["split_heads"] * (book == "uva")
