@@ -1,14 +1,11 @@
 """The workbook runs when it is solved, untouched, wrong, or solved in another style."""
 
-import ast
-import inspect
 import re
 import shutil
 import symtable
 
 import pytest
 from chapter_runner import Runner
-from textbooks import BOOKS, cells_of
 from workbook_solver import (
     WORKED,
     asked_in,
@@ -20,7 +17,7 @@ from workbook_solver import (
 )
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.checking.exercise import find_exercise, right_ways
+from course_lib.exercises.checking.exercise import right_ways
 from course_lib.exercises.checking.mistake import PRELUDE
 from course_lib.exercises.checking.report import CORRECT
 from course_lib.exercises.library.package import LIBRARY, cells_in, module_text
@@ -35,7 +32,6 @@ KINDS = [  # chapters that use a learner's work in different ways
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
     "12_decoding.ipynb",  # loads the translator that chapter 11 trained
 ]
-MIXED = [f for f in WORKED if f[:2] in ("12", "13", "14", "18")]
 CLINIC = "16"  # its exercises are the same in both editions, and long
 FIRST = {name: next(m for m in known_mistakes(name) if not m.pattern) for name in exercises()}
 TRAINING = """
@@ -90,12 +86,6 @@ def refused(said: dict[str, str]) -> dict[str, str]:
     return {name: words for name, words in said.items() if f"Correct: {name}" not in words}
 
 
-def not_passed(said: dict[str, str]) -> dict[str, str]:
-    """Return the reports of the exercises whose core is not correct."""
-    right = "The core is done"
-    return {name: words for name, words in refused(said).items() if right not in words}
-
-
 @pytest.fixture(scope="module")
 def runner():
     """Run chapters in forks of one process."""
@@ -143,6 +133,7 @@ def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(fil
         assert set(exported) == set(ANSWERS[module])
         for name, cell in exported.items():
             assert definition(cell, name) == ANSWERS[module][name]
+            assert "core_only" not in cell, "later chapters run it"
     if module == "training":
         assert shown[-1].endswith("my_lib.transformer\n") and list((solved / "trained").iterdir())
     if module == "decoding":
@@ -191,49 +182,7 @@ def test_a_chapter_runs_with_correct_answers_in_another_style(file, solved, runn
     assert said and not refused(said)
 
 
-@pytest.fixture(scope="module")
-def shelf(workbook, tmp_path_factory):
-    """Copy the workbook, and let each chapter before 12 export another textbook's answers."""
-    folder = tmp_path_factory.mktemp("shelf") / "workbook"
-    shutil.copytree(workbook, folder)
-    with Runner() as process:
-        for file in WORKED:
-            if file < "12":
-                cells = needed(filled(folder, file, mixed(file)))
-                said, _ = run_chapter(process, cells, folder)
-                checked = {name: words for name, words in said.items() if name in exercises()}
-                assert not not_passed(checked)
-    return folder
-
-
-def mixed(file: str) -> dict[str, str]:
-    """Return a textbook's answers to a chapter, from a different textbook for each chapter."""
-    return cells_of([*BOOKS][int(file[:2]) % len(BOOKS)])
-
-
-@pytest.mark.textbooks
-@pytest.mark.parametrize("file", MIXED)
-def test_later_chapters_run_with_the_answers_of_five_textbooks(file, shelf, runner):
-    said, _ = run_chapter(runner, filled(shelf, file, mixed(file), others=True), shelf)
-    assert said and not not_passed(said)
-
-
 def test_every_exercise_is_in_the_workbook_once(workbook):
     cells = [cell for file in WORKED for cell in filled(workbook, file)]
     asked = [name for cell in cells for name in asked_in(cell)]
     assert sorted(asked) == sorted([*exercises(), *(question.name for question in questions())])
-
-
-@pytest.mark.parametrize("file", WORKED)
-def test_a_chapter_calls_its_functions_by_position(file):
-    """Learners can use different parameter names."""
-    cells = (source for source in WORKED[file].sources if not is_marked(source, "export"))
-    calls = [n for cell in cells for n in ast.walk(ast.parse(cell)) if isinstance(n, ast.Call)]
-    for call in calls:
-        name = getattr(call.func, "id", None)
-        if name in exercises() and not isinstance(find_exercise(name).definition, type):
-            by_position = set(
-                inspect.getfullargspec(inspect.unwrap(find_exercise(name).definition)).args
-            )
-            named = by_position & {keyword.arg for keyword in call.keywords}
-            assert not named, f"pass {named} without the names: {ast.unparse(call)}"
