@@ -166,10 +166,7 @@ def check_command(options: argparse.Namespace) -> int:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
         state = {"state": state_of(report), "complete": report.complete}
-        state |= {
-            "mistake": report.mistake or None,
-            "in_the_chapter": _in_chapter(package, options.name),
-        }
+        state["in_the_chapter"] = _in_chapter(package, options.name)
         print(json.dumps(asdict(report) | state))
     else:
         print(paint_signs(str(report)))

@@ -1,6 +1,6 @@
-"""Examine a learner's library in another process, with limits on time and memory.
+"""Examine a learner's library in another process, with limits on time, memory and output.
 
-The other process sends the results of the learner's definitions as data, which we then compare.
+The other process sends one line of JSON for each report.
 """
 
 import json
@@ -15,30 +15,25 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
-from uuid import uuid4
 
-from course_lib.exercises.checking.check import complaints, examine
-from course_lib.exercises.checking.exercise import Exercise, find_exercise
-from course_lib.exercises.checking.outcomes import Outcome
-from course_lib.exercises.checking.report import Report
-from course_lib.exercises.checking.signatures import adapt
-from course_lib.exercises.checking.trial import try_out
+from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.report import Report, Stage
 from course_lib.exercises.library.fallbacks import COURSE, PASSED_OVER, from_course
-from course_lib.exercises.library.json_serialization import from_json, to_json
 from course_lib.exercises.library.package import LIBRARY
 
 BROKEN = "did not run"
+UNREADABLE = "it sent something unreadable"
 LATE = "the time limit for all exercises was reached"
 START = 60.0  # seconds that a process may need to import torch
 MEMORY = 8 << 30  # bytes of memory that a process may use
 FILE = 64 << 20  # bytes in a file that it writes
-SENT = 16 << 20  # bytes that it may send; all right answers together are 1 MB
+SENT = 1 << 20  # bytes that it may send
 SOURCE = 1 << 20  # bytes in a module
 ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
 Todo = dict[str, list[str]]  # exercises by module
@@ -67,8 +62,7 @@ def examine_apart(
             hint = "" if text else f"{file.name} is missing, empty or larger than 1 MB"
             reports |= {name: Report(name, False, hint=hint, attempted=False) for name in names}
             todo[module] = [name for name in names if re.search(rf"\b{name}\b", text)]
-        todo = {module: names for module, names in todo.items() if names}
-        while todo and time.monotonic() < end:
+        while (todo := {m: names for m, names in todo.items() if names}) and time.monotonic() < end:
             reports |= _judged(todo, *_run(place, todo, limit, end))
     late = [name for names in todo.values() for name in names]
     return reports | {name: _broken(name, LATE) for name in late}
@@ -119,66 +113,48 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
 
 
 def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
-    """Turn a process's answers into reports, and remove the answered exercises from ``todo``."""
-    answers = _read(lines, ending)
+    """Turn a process's lines into reports, and remove the examined exercises from ``todo``.
+
+    The exercise that the process did not finish is reported as not run. If it did not even finish
+    importing a module, this applies to all of the module's exercises.
+    """
     reports: dict[str, Report] = {}
-    for module in list(todo):
-        imported = next(answers, None)
-        if imported is None:
+    sent = iter(lines)
+    for module, names in todo.items():
+        line = next(sent, None)
+        if line != module.encode():
+            hint = ending if line is None else UNREADABLE
+            reports |= {name: _broken(name, hint) for name in names}
+            names.clear()
             break
-        if "broken" in imported:
-            hint = str(imported["broken"])
-            reports |= {name: _broken(name, hint) for name in todo.pop(module)}
-            continue
-        for answer in islice(answers, len(todo[module])):
-            name = todo[module].pop(0)
-            reports[name] = _report(name, answer)
-        if not todo[module]:
-            del todo[module]
+        for line in islice(sent, len(names)):
+            name = names.pop(0)
+            reports[name] = _received(name, line)
+            if reports[name].hint == UNREADABLE:
+                return reports  # the next lines may belong to other exercises
+        if names:
+            name = names.pop(0)
+            reports[name] = _broken(name, ending)
+            break
     return reports
 
 
-def _read(lines: Sequence[bytes], ending: str) -> Iterator[dict[str, Any]]:
-    """Yield the answers from a process that may have sent anything, and then how it ended."""
-    for line in lines:
-        try:
-            answer = dict(from_json(line))
-        except Exception:
-            ending = "it sent something unreadable"
-            break
-        yield answer
-    yield {"broken": ending}
+def _received(name: str, line: bytes) -> Report:
+    """Rebuild a report from a process that may have sent anything."""
+    try:
+        sent = json.loads(line)
+        words = ("mistake", "hint", "kind", "detail")
+        mistake, hint, kind, detail = (str(sent[word] or "") for word in words)
+        passed, attempted = (sent[key] is True for key in ("passed", "attempted"))
+        stages = tuple(Stage(**stage) for stage in sent["stages"])
+    except Exception:
+        return _broken(name, UNREADABLE)
+    return Report(name, passed, mistake or None, hint, kind or None, detail, attempted, stages)
 
 
 def _broken(name: str, hint: str) -> Report:
     """Report an exercise that did not run."""
     return Report(name, False, hint=hint, kind=BROKEN)
-
-
-def _report(name: str, answer: Mapping[str, Any]) -> Report:
-    """Turn an answer about an exercise into a report; a hostile process may send anything."""
-    if "broken" in answer:
-        return _broken(name, str(answer["broken"]))
-    try:
-        return _compared(find_exercise(name), answer)
-    except Exception as error:
-        return Report(name, False, hint=f"{type(error).__name__} when we compared its results")
-
-
-def _compared(exercise: Exercise, answer: Mapping[str, Any]) -> Report:
-    """Rebuild a report; accept "correct" only if the results that come with it are right."""
-    mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
-    report = Report(exercise.name, False, mistake, hint, detail=detail)
-    if answer["passed"] is not True:
-        attempted = answer["attempted"] is True
-        held = zip(exercise.stages([]), answer["held"], strict=False)
-        stages = tuple(replace(stage, held=value is True) for stage, value in held)
-        return replace(report, attempted=attempted, stages=stages)
-    wrong = list(complaints(exercise, [Outcome(**outcome) for outcome in answer["seen"]]))
-    core = [failure for failure in wrong if failure.trial < exercise.core_size]
-    if core:
-        return Report(exercise.name, False, hint=core[0].sentence)
-    return replace(report, passed=True, stages=exercise.stages({f.trial for f in wrong}))
 
 
 @contextmanager
@@ -196,18 +172,6 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
         for module, text in texts.items():
             (place / LIBRARY / f"{module}.py").write_text(text, encoding="utf-8", newline="")
         yield place
-        with suppress(OSError):
-            _flatten(place)
-
-
-def _flatten(place: Path) -> None:
-    """Move all folders to the top; Python cannot delete a folder nested 1,000 levels deep."""
-    todo = [place]
-    while todo:
-        folder = todo.pop()
-        for inner in [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
-            todo.append(place / uuid4().hex)
-            os.replace(inner.path, todo[-1])
 
 
 def main(place: str, todo: str) -> None:
@@ -216,8 +180,8 @@ def main(place: str, todo: str) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _limit_resources()
     sys.path.insert(0, place)
-    for answer in _answers(Path(place), json.loads(todo)):
-        channel.write(to_json(answer) + b"\n")
+    for line in _lines(Path(place), json.loads(todo)):
+        channel.write(line.encode() + b"\n")
         channel.flush()
     os._exit(0)  # run none of the learner's code at exit
 
@@ -235,47 +199,39 @@ def _limit_resources() -> None:
         resource.setrlimit(what, (most, most))
 
 
-def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
-    """For each module, yield whether it runs, and then an answer for each of its exercises."""
+def _lines(place: Path, todo: Todo) -> Iterator[str]:
+    """Import each module and yield its name, and then a report as JSON for each exercise."""
     for module, names in todo.items():
+        mine, failed = None, None
         try:
             mine = import_module(f"{LIBRARY}.{module}")
         except BaseException as error:  # a learner's module may raise anything
-            yield {"broken": _error_line(error, place / LIBRARY)}
-            continue
-        yield {"module": module}
+            failed = error
+        yield module
         for name in names:
             try:
-                yield _tried(name, mine)
+                if failed:
+                    raise failed
+                report = _tried(name, mine)
             except BaseException as error:
-                yield {"broken": _error_line(error, place / LIBRARY)}
+                report = _broken(name, _error_line(error, place / LIBRARY))
+            yield json.dumps(asdict(report))
 
 
-def _tried(name: str, module: ModuleType) -> dict[str, Any]:
-    """Examine a module's answer; if it passes, return its results as well.
+def _tried(name: str, module: ModuleType) -> Report:
+    """Examine a module's definition, unless it is missing or the course's own.
 
     Meanwhile, the answer has its own name in the module, because it may use that name.
     """
     used = getattr(module, name, None)
     candidate = PASSED_OVER.get(used, used) if from_course(used) else used
+    if candidate is None or from_course(candidate):
+        return Report(name, False, attempted=False)
     setattr(module, name, candidate)
     try:
-        return _examined(name, candidate)
+        return examine(name, candidate)
     finally:
         setattr(module, name, used)
-
-
-def _examined(name: str, candidate: Any) -> dict[str, Any]:
-    """Examine a candidate; if it passes, return its results as well."""
-    missing = candidate is None or from_course(candidate)
-    report = Report(name, False, attempted=False) if missing else examine(name, candidate)
-    held = [stage.held for stage in report.stages]
-    answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
-    if report.passed:
-        exercise = find_exercise(name)
-        tried = adapt(candidate, exercise.definition)
-        answer["seen"] = [vars(try_out(trial, tried)) for trial in exercise.trials]
-    return answer
 
 
 def _error_line(error: BaseException, package: Path) -> str:

@@ -11,15 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from course_lib.cli import main as cli
-from course_lib.exercises.checking.exercise import exercises, find_exercise
+from course_lib.exercises.checking.exercise import exercises
 from course_lib.exercises.checking.report import Report
-from course_lib.exercises.checking.trial import try_out
 from course_lib.exercises.grading.grade import Row, as_csv, grade, learners, printable
 from course_lib.exercises.library import separate_process
-from course_lib.exercises.library.json_serialization import from_json, to_json
 from course_lib.exercises.library.package import INIT, module_text
 from course_lib.exercises.library.separate_process import examine_apart, state_of
 
@@ -65,7 +62,7 @@ def make_class(folder: Path) -> None:
         positions="sinusoidal_encoding = 1\nimport os\nos._exit(3)",
         add_norm="AddNorm = bytearray(1 << 40)",
         feed_forward="FeedForward = 0\nraise ValueError('=1+1\\x1b[2J\\u202e' + 9_000 * 'x')",
-        masks=FORGERY + HEAD + CAUSAL.replace(".tril()", "") + PADDING.replace("!=", "=="),
+        masks=HEAD + CAUSAL + GARBAGE,
     )
     honest = "from helpers import causal_mask\n" + PADDING.replace("!=", "==")
     zoe = hand_in(
@@ -73,7 +70,7 @@ def make_class(folder: Path) -> None:
         attention="import os",
         multi_head=UNPRINTABLE,
         positions="def sinusoidal_encoding(:",
-        masks=honest + DEEP,
+        masks=honest,
         decoder=module_text("decoder"),
     )
     (zoe.parent / "helpers.py").write_text(HEAD + CAUSAL)
@@ -96,12 +93,6 @@ torch.set_grad_enabled(False)
 
 
 """
-DEEP = """
-import os
-for depth in range(1_500):
-    os.mkdir("folder")
-    os.chdir("folder")
-"""
 HANGING = """
 class MultiHeadAttention(torch.nn.Module):
     def __init__(self, *sizes, **options):
@@ -110,18 +101,14 @@ class MultiHeadAttention(torch.nn.Module):
 
 
 """
-FORGERY = """
-import os
-import course_lib.exercises.library.separate_process as separate_process
-from course_lib.exercises.checking.report import Report
-separate_process.examine = lambda name, candidate: Report(name, True)
-good = dict(passed=True, attempted=True, hint="", mistake="", detail="", seen=[])
-lines = [separate_process.to_json(answer) for answer in (dict(module="masks"), good, good)]
-for number in range(99):
-    try:
-        os.write(number, b"".join(line + b"\\n" for line in lines))
-    except OSError:
-        pass
+GARBAGE = """
+def padding_mask(ids, pad_id):
+    import os
+    for number in range(3, 99):
+        try:
+            os.write(number, b"garbage\\n")
+        except OSError:
+            pass
 
 
 """
@@ -210,12 +197,13 @@ def test_missing_definitions_and_the_courses_own_do_not_count_as_attempts(said):
         ("eve", "MultiHeadAttention", "it did not finish within 8 s"),
         ("eve", "sinusoidal_encoding", "it exited with code 3"),
         ("eve", "AddNorm", "MemoryError"),
+        ("eve", "padding_mask", "it sent something unreadable"),
     ],
 )
 def test_a_module_that_fails_is_reported_and_the_others_are_graded(said, learner, name, words):
     state, hint = said[learner, name]
     assert state == "did not run" and words in hint
-    assert said["eve", "split_heads"] == ("correct", "")
+    assert said["eve", "split_heads"] == said["eve", "causal_mask"] == ("correct", "")
 
 
 # --- attacks
@@ -234,48 +222,52 @@ def test_a_learners_text_is_escaped_in_the_table_and_the_terminal(said, tmp_path
     assert printable("a\x00\udc80\nb") == "a\\x00\\udc80\\nb"
 
 
-def test_a_forged_verdict_does_not_count(said):
-    assert said["eve", "causal_mask"][0] == said["eve", "padding_mask"][0] == "not yet"
-
-
-FORGED = {"passed": True, "attempted": True, "hint": "", "mistake": "", "detail": ""}
-
-
-@pytest.mark.parametrize("seen", [None, [], [{"values": {}}] * 4, [{"values": 3}] * 4])
-def test_only_the_right_numbers_are_correct(seen):
-    judge = separate_process._report
-    assert judge("causal_mask", FORGED | {"seen": seen}).state == "not yet"
-    right, wrong = find_exercise("causal_mask").definition, lambda *a, **k: right(*a, **k).T
-    for candidate, state in ((right, "correct"), (wrong, "not yet")):
-        trials = find_exercise("causal_mask").trials
-        seen = [vars(try_out(trial, candidate)) for trial in trials]
-        assert judge("causal_mask", from_json(to_json(FORGED | {"seen": seen}))).state == state
-
-
-def test_values_are_the_same_after_serialization():
-    tensors = [torch.randn(2, 3), torch.tensor(True), torch.ones(0, 2), torch.ones(2).bfloat16()]
-    value = {"a": tensors, "b": (None, 1, 2.5, "ü", torch.float64), 3: float("inf")}
-    back = from_json(to_json(value))
-    assert back["b"] == value["b"] and back[3] == value[3]
-    for one, other in zip(back["a"], value["a"], strict=True):
-        assert torch.equal(one, other) and one.dtype == other.dtype
+SENT = {name: "" for name in ("mistake", "hint", "kind", "detail")}
+SENT |= {"passed": True, "attempted": True, "stages": []}
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("sent", "state"),
     [
-        b"[" * 40_000,
-        to_json({"values": 60_000 * [0]}),
-        to_json({"values": (5 << 20) * "x"}),
-        to_json({"a": torch.ones(1)}).replace(b"MV0s", b"OV0s"),  # [1] becomes [9]
-        b'{"tensor": "AAAA"}',
-        b'{"code": "1"}',
+        (SENT, "correct"),
+        (SENT | {"passed": 1}, "not yet"),
+        (SENT | {"hint": ["a"], "mistake": 3, "kind": 1.5, "more": 0}, "correct"),
+        (SENT | {"stages": [{"name": "real tokens", "core": True, "held": 3}]}, "correct"),
+        (SENT | {"stages": 3}, "did not run"),
+        (SENT | {"stages": [{}]}, "did not run"),
+        ({"passed": True}, "did not run"),
+        ([SENT], "did not run"),
     ],
-    ids=["deep", "wide", "long", "huge", "no tensor", "unknown"],
 )
-def test_an_answer_that_is_too_large_or_odd_is_not_read(line):
-    (answer,) = separate_process._read([line], "")
-    assert answer == {"broken": "it sent something unreadable"}
+def test_any_line_becomes_a_report_of_plain_texts(sent, state):
+    report = separate_process._received("causal_mask", json.dumps(sent).encode())
+    assert state_of(report) == state
+    assert {type(text) for text in (report.hint, report.detail, report.mistake or "")} == {str}
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"\xff", b"[" * 40_000, b'{"passed": ' + b"9" * 5_000], ids=["", "ü", "deep", "9"]
+)
+def test_a_line_that_is_no_report_is_reported_as_unreadable(line):
+    report = separate_process._received("causal_mask", line)
+    assert (state_of(report), report.hint) == ("did not run", "it sent something unreadable")
+
+
+def test_after_a_crash_the_other_exercises_remain():
+    """A module's name comes first; without it, the module could not be imported."""
+    good = json.dumps(SENT).encode()
+    asked = {"masks": ["causal_mask", "padding_mask"], "encoder": ["EncoderLayer", "Encoder"]}
+    for lines, states, rest in (
+        ([b"masks", good, good, b"encoder"], ["correct", "correct", "did not run"], ["Encoder"]),
+        ([b"masks", good], ["correct", "did not run"], ["EncoderLayer", "Encoder"]),
+        ([], ["did not run", "did not run"], ["EncoderLayer", "Encoder"]),
+        ([b"x", good, good], ["did not run", "did not run"], ["EncoderLayer", "Encoder"]),
+        ([b"masks", b"x", good], ["did not run"], ["padding_mask", "EncoderLayer", "Encoder"]),
+    ):
+        todo = {module: list(names) for module, names in asked.items()}
+        reports = separate_process._judged(todo, lines, "it exited with code 3")
+        assert [state_of(report) for report in reports.values()] == states
+        assert [name for names in todo.values() for name in names] == rest
 
 
 def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):

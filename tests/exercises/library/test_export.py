@@ -82,11 +82,7 @@ def examine_here(package, asked, limit, texts):
     except (Exception, SystemExit) as error:
         said = separate_process._error_line(error, package)
         return {name: separate_process._broken(name, said) for name in names}
-    return {name: judged(name, made) for name in names}
-
-
-def judged(name, module):
-    return separate_process._report(name, separate_process._tried(name, module))
+    return {name: separate_process._tried(name, made) for name in names}
 
 
 @pytest.fixture
