@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.cli.command_line import add_command, path_of, whole_from_one
+from course_lib.support.corpora import DIRECTIONS, LANGUAGES, SPLITS, TEXTS
 from course_lib.support.terminal import tell
+from course_lib.tasks.task_sizes import GPT_SIZES, MULTI30K_SIZES, NUMBERS_SIZES, TaskSize
 
 Options = dict[str, dict[str, Any]]  # each with the arguments of ``add_argument``
 CATALOG = Path(__file__).parents[1] / "interop" / "published_models.json"
@@ -19,7 +21,7 @@ class TaskOptions:
     """The options of one task."""
 
     what: str  #: describes the trained model, with {} for the variant
-    sizes: dict[str, str]  #: how long each size takes to train; the default first
+    sizes: dict[str, TaskSize]  #: the default first
     settings: Options  #: hyperparameters with their own options; the variant first
     threads: int | None = None  #: default number of CPU threads; all if ``None``
     verb: str  #: the command that uses the trained model
@@ -27,10 +29,20 @@ class TaskOptions:
     evaluate_options: Options = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)  #: an input to try first, by variant
 
-    def described(self, variant: str | None = None) -> str:
-        """Describe what the task trains, for the given variant or the default one."""
-        words = next(iter(self.settings.values()))["choices"]
-        return self.what.format(words[variant or next(iter(words))])
+    @property
+    def variant(self) -> str:
+        """Return the name of the first setting."""
+        return next(iter(self.settings))
+
+    def described(self, chosen: str | None = None) -> str:
+        """Describe what the task trains, for the chosen variant or the default one."""
+        words = self.settings[self.variant]["choices"]
+        return self.what.format(words[chosen or next(iter(words))])
+
+
+def one_of(choices: dict[str, str], about: str) -> dict[str, Any]:
+    """Return the arguments of a setting with choices, of which the first is the default."""
+    return dict(choices=choices, help=f"{about} (default: {next(iter(choices))})")
 
 
 SEARCH: Options = {
@@ -76,12 +88,9 @@ LINES = "if you leave it out, the command reads lines from the terminal or from 
 TASK_OPTIONS = {
     "numbers": TaskOptions(
         what="a number-word translator, English to {}, trained on generated numbers",
-        sizes={"course": "about half a minute on one CPU core", "smoke": "a few seconds"},
+        sizes=NUMBERS_SIZES,
         settings={
-            "to": dict(
-                choices={"de": "German", "fr": "French", "zh": "Chinese"},
-                help="language to translate into (default: de)",
-            ),
+            "to": one_of(LANGUAGES, "language to translate into"),
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },
         threads=1,
@@ -98,27 +107,18 @@ TASK_OPTIONS = {
                 help="how many numbers to test on (default: %(default)s)",
             )
         },
-        examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
+        examples=dict.fromkeys(LANGUAGES, "three hundred forty-five"),
     ),
     "multi30k": TaskOptions(
         what="a sentence translator, {}, trained on the Multi30k captions",
-        sizes={
-            "laptop": "about an hour on two cores",
-            "smoke": "half a minute, with number words in place of the captions",
-            "short": "about half an hour on two cores",
-        },
-        settings={
-            "direction": dict(
-                choices={"de-en": "German to English", "en-de": "English to German"},
-                help="source and target language (default: de-en)",
-            )
-        },
+        sizes=MULTI30K_SIZES,
+        settings={"direction": one_of(DIRECTIONS, "source and target language")},
         verb="translate",
         use_options={"text": dict(nargs="*", help=f"such as a caption; {LINES}"), **SEARCH},
         evaluate_options={
             "--split": dict(
-                choices=("val", "test_2016_flickr"),
-                default="val",
+                choices=SPLITS[1:],
+                default=SPLITS[1],
                 help="split to evaluate on (default: %(default)s)",
             ),
             **SEARCH,
@@ -127,15 +127,9 @@ TASK_OPTIONS = {
     ),
     "gpt": TaskOptions(
         what="a GPT that continues a prompt, trained on {}",
-        sizes={"cpu": "about 2 minutes on one CPU core", "smoke": "a few seconds"},
+        sizes=GPT_SIZES,
         settings={
-            "text": dict(
-                choices={
-                    "library": "the source code of Python's standard library",
-                    "shakespeare": "the plays of Shakespeare",
-                },
-                help="text to train on (default: library)",
-            ),
+            "text": one_of(TEXTS, "text to train on"),
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },
         verb="sample",
@@ -244,6 +238,8 @@ def announce(options: argparse.Namespace) -> None:
         tell("Loading the model …")
     elif options.command == "train" and os.environ.get("RANK", "0") == "0":  # set by torchrun
         chosen = TASK_OPTIONS[options.task]
-        what = chosen.described(getattr(options, next(iter(chosen.settings))))
+        what = chosen.described(getattr(options, chosen.variant))
         start = "Continuing to train" if options.resume else "Training"
-        print(f"{start} {what}. This usually takes {chosen.sizes[options.size]}.", flush=True)
+        print(
+            f"{start} {what}. This usually takes {chosen.sizes[options.size].duration}.", flush=True
+        )

@@ -102,7 +102,7 @@ def overview() -> str:
     lines = ["Learn the Transformer part by part, and train, use and evaluate models.", ""]
     groups = {f"{group}:": dict(listed) for group, listed in COMMANDS.items()}
     groups["Tasks (--task NAME):"] = {
-        name: f"{task.described()}; {next(iter(task.sizes.values()))}"
+        name: f"{task.described()}; {next(iter(task.sizes.values())).duration}"
         for name, task in TASK_OPTIONS.items()
     }
     for group, listed in groups.items():

@@ -257,7 +257,7 @@ def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]
 def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
     """Return a command that uses the trained model."""
     chosen = TASK_OPTIONS[options.task]
-    example = chosen.examples.get(getattr(config, TASKS[options.task].variant))
+    example = chosen.examples.get(getattr(config, chosen.variant))
     return [*find_words(options, chosen.verb), *([example] if example else [])]
 
 

@@ -13,13 +13,12 @@ from pathlib import Path
 import pooch
 
 from course_lib.data.limited_progress import LimitedProgress
+from course_lib.support.corpora import DIRECTIONS, SPLITS
 from course_lib.support.terminal import as_typed
 from course_lib.support.user_folders import data_folder
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 NAME = "multi30k"  # the folder's name inside the data folder
-SPLITS = ("train", "val", "test_2016_flickr")
-DIRECTIONS = ("de-en", "en-de")
 SUMS = {  # sha256 of the unpacked files
     "train.de": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
     "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",

@@ -12,7 +12,8 @@ from functools import cache, lru_cache
 
 from unicode_rbnf import RbnfEngine
 
-LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
+from course_lib.support.corpora import LANGUAGES
+
 LIMIT = 1_000_000  # all numbers that are drawn are below it
 SPLITS = ("train", "valid", "test")
 ALWAYS_TRAIN = 100  # smaller numbers are in the training split

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from course_lib.support.corpora import TEXTS
 from course_lib.support.input_checks import check_choice, check_sizes
 from course_lib.support.user_folders import data_folder
 
@@ -146,7 +147,7 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
     Raises:
         ValueError: If the name is unknown, or if the text cannot be read.
     """
-    check_choice("text", name, ("library", "shakespeare"))
+    check_choice("text", name, TEXTS)
     return read_library() if name == "library" else read_shakespeare(folder)
 
 

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from course_lib.data import Characters, read_text, side_by_side
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, sample
+from course_lib.support.corpora import TEXTS
+from course_lib.tasks.task_sizes import GPT_SIZES
 from course_lib.trainer.options import LEAST, TrainingConfig, check_range, shared_fields
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
@@ -24,14 +26,14 @@ POSITIONS = 4_096  # characters read at once while measuring
 class TextGeneratorConfig(TrainingConfig):
     """Hyperparameters of a GPT and its training; the defaults are nanoGPT's for a CPU."""
 
-    choices = {"text": PROMPTS}
+    choices = {"text": TEXTS}
     ranges = TrainingConfig.ranges | {
         "last_rate": (0.0, math.inf),
         "beta1": (0.0, 1 - LEAST),
         "beta2": (0.0, 1 - LEAST),
         "weight_decay": (0.0, math.inf),
     }
-    text: str = "library"  #: Python's standard library, or "shakespeare"
+    text: str = next(iter(TEXTS))  #: Python's standard library, or "shakespeare"
     num_layers: int = 4  #: depth of the stack
     num_heads: int = 4  #: in each attention layer
     bias: bool = False  #: whether linear layers and norms have biases
@@ -95,20 +97,11 @@ class TextGenerator(Pipeline):
         return [self.tokenizer.decode(row) for row in texts]
 
 
-SIZES = {
-    "cpu": {},
-    "smoke": dict(
-        max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
-        warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, init_std=0.1,
-    ),
-}  # fmt: skip
-
-
 class LanguageModel(Task[TextGenerator]):
     """The task of training a GPT on windows of a text; see ``Task``."""
 
     name = "gpt"
-    sizes = SIZES
+    sizes = {name: size.changes for name, size in GPT_SIZES.items()}
     variant = "text"
     pipeline_class = TextGenerator
 

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from course_lib.batching import TokenBatches
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs
-from course_lib.data.multi30k_files import DIRECTIONS, load_multi30k
+from course_lib.data.multi30k_files import load_multi30k
 from course_lib.evaluation import corpus_scores
 from course_lib.interop import marian
+from course_lib.support.corpora import DIRECTIONS, SPLITS
 from course_lib.tasks.numbers import TranslationConfig, Translator
+from course_lib.tasks.task_sizes import MULTI30K_SIZES
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.options import LARGEST
 from course_lib.trainer.task import Task
@@ -25,7 +27,8 @@ from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import Transformer, TransformerConfig
 
 Pairs = list[tuple[str, str]]
-TEST = "test_2016_flickr"
+TEST = SPLITS[-1]
+SIZES = {name: size.changes for name, size in MULTI30K_SIZES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class RealConfig(TranslationConfig):
         "cooldown": (0.0, 1.0),
     }
     task: str = "multi30k"  #: or "numbers": number words, generated, for a quick try
-    direction: str = "de-en"  #: or "en-de"
+    direction: str = next(iter(DIRECTIONS))  #: or "en-de"
     vocab_size: int = 8_000  #: subword tokens of the shared vocabulary
     num_pairs: int = 0  #: first pairs of train and val to use; 0: all (number words: 300, 60)
     tokens: int = 4_096  #: maximum positions in a batch: source, target and padding
@@ -62,16 +65,6 @@ class RealConfig(TranslationConfig):
         part = warmup_inverse_sqrt(step, *shape) / warmup_inverse_sqrt(self.warmup_steps, *shape)
         cooling = min(1.0, (steps + 1 - step) / max(1.0, self.cooldown * steps))
         return self.peak_rate * part * cooling
-
-
-SIZES: dict[str, dict[str, Any]] = {
-    "laptop": {},
-    "smoke": dict(
-        task="numbers", vocab_size=150, tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3,
-        cooldown=0.0, bfloat16=False, d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0,
-    ),
-    "short": dict(epochs=10, warmup_steps=300, dropout=0.1),
-}  # fmt: skip
 
 
 def read_pairs(config: RealConfig, split: str, folder: Path | None = None) -> Pairs:

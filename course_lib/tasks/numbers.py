@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from course_lib.batching import batch_by_tokens
-from course_lib.data import LANGUAGES, BatchMaker, Tokenizer, draw_pairs, pad_rows
+from course_lib.data import BatchMaker, Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import greedy_decode
+from course_lib.support.corpora import LANGUAGES
 from course_lib.support.quoted_text import QUOTED
+from course_lib.tasks.task_sizes import NUMBERS_SIZES
 from course_lib.trainer import run_folder
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
@@ -54,7 +56,7 @@ class TranslatorConfig(TranslationConfig):
     """Hyperparameters of a number-word translator."""
 
     choices = {"to": LANGUAGES}
-    to: str = "de"  #: target language, one of ``data.LANGUAGES``
+    to: str = next(iter(LANGUAGES))  #: target language, one of ``data.LANGUAGES``
     num_pairs: int = 15_000  #: numbers in the training data
     batch_size: int = 64  #: sentences in a step
     steps: int = 450  #: the last step
@@ -125,10 +127,7 @@ class Numbers(Task[Translator]):
     """The task of training a number-word translator on generated data, without a data folder."""
 
     name = "numbers"
-    sizes = {
-        "course": {},
-        "smoke": dict(num_pairs=300, vocab_size=80, d_model=16, d_ff=32, num_layers=1, steps=60),
-    }
+    sizes = {name: size.changes for name, size in NUMBERS_SIZES.items()}
     variant = "to"
     pipeline_class = Translator
     batches: BatchMaker

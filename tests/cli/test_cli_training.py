@@ -17,16 +17,14 @@ from tiny_tasks import TASKS, WRITER, settings, write_library, write_play
 from course_lib.beam_search import beam_search
 from course_lib.cli import main as cli
 from course_lib.cli import training_commands
-from course_lib.cli.command_options import TASK_OPTIONS
 from course_lib.data import (
-    LANGUAGES,
     Tokenizer,
     draw_pairs,
     read_library,
     read_shakespeare,
     side_by_side,
 )
-from course_lib.data.multi30k_files import CAPTIONS, SPLITS
+from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
 from course_lib.gpt import parse_rate
 from course_lib.records.results import read_entries
@@ -200,18 +198,6 @@ def test_a_terminal_gets_a_bar_with_losses_and_a_pipe_gets_lines(task, monkeypat
     _, out, _ = task.train("--force")
     assert "step 4" not in out
     assert re.search(r"train loss \d.*, val loss \d", sys.stderr.getvalue())
-
-
-def test_the_options_offer_the_values_that_the_tasks_accept():
-    for name, chosen in training_commands.TASKS.items():
-        options, config = TASK_OPTIONS[name], chosen.pipeline_class.config_class
-        assert [*options.sizes] == [*chosen.sizes]
-        variant, arguments = next(iter(options.settings.items()))
-        assert variant == chosen.variant
-        assert {*arguments["choices"]} == {*config.choices[variant]}
-        assert next(iter(arguments["choices"])) == getattr(config(), variant)
-    assert TASK_OPTIONS["numbers"].settings["to"]["choices"] == LANGUAGES
-    assert TASK_OPTIONS["multi30k"].evaluate_options["--split"]["choices"] == SPLITS[1:]
 
 
 def test_a_checkpoint_of_another_kind_is_explained(task):
