@@ -32,7 +32,7 @@ def spell(number: int, language: str) -> str:
         The words, as CLDR spells them.
 
     Raises:
-        ValueError: If the number is not an integer in this range, or the language is unknown.
+        ValueError: If the number is not in this range, or the language is unknown.
 
     Example:
         >>> spell(345, "en"), spell(345, "de")
@@ -40,7 +40,7 @@ def spell(number: int, language: str) -> str:
     """
     if language not in ("en", *LANGUAGES):
         raise ValueError(f"language {language!r} is not one of en, {', '.join(LANGUAGES)}")
-    if type(number) is not int or not 0 <= number < 10**15:
+    if not 0 <= number < 10**15:
         raise ValueError(f"the number must be an integer from 0 to 10^15 - 1, got {number!r}")
     return _words(number, language)
 
@@ -83,7 +83,7 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     """
     if split not in SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(SPLITS)}")
-    if type(count) is not int or not 1 <= count <= LIMIT // 20:
+    if not 1 <= count <= LIMIT // 20:
         raise ValueError(f"count must be an integer from 1 to {LIMIT // 20}, got {count}")
     rng = random.Random(f"{split} {seed}")
     drawn: list[int] = []

@@ -79,7 +79,7 @@ def test_different_numbers_have_different_words_with_only_visible_letters(langua
 def test_numbers_that_cannot_be_spelled_or_drawn_are_explained():
     with pytest.raises(ValueError, match=says("'German'", *LANGUAGES)):
         spell(5, "German")
-    for number in (-7, 10**15, 3.5, "8"):
+    for number in (-7, 10**15):
         with pytest.raises(ValueError, match=says(repr(number), "0")):
             spell(number, "en")
     with pytest.raises(ValueError, match=says("'dev'", *SPLITS)):

@@ -1,6 +1,5 @@
 """Input checks name the values that do not fit, directly and through the public call."""
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -66,9 +65,7 @@ MISFITS = [  # shapes of query, key and value; a mask; words of the message
     (((6,), (S, 6), (S, 7)), None, ["query (6,)"]),
     (((2, T, 6), (3, S, 6), (3, S, 7)), None, ["(2, 4, 6)", "(3, 5, 6)"]),
     (((2, T, 6), (2, S, 6), (3, S, 7)), None, ["(2, 5, 6)", "(3, 5, 7)"]),
-    (((T, 0), (S, 0), (S, 7)), None, ["query (4, 0)"]),
     (None, ones(T, S, dtype=torch.uint8), ["boolean", torch.uint8]),
-    (None, [[True]], ["boolean", "list"]),
     (None, ones(S, T), ["mask", (S, T), HEADS]),
     (None, ones(H, B, T, S), ["mask", (H, B, T, S), HEADS]),
     (None, ones(1, B, H, T, S), ["mask", (1, B, H, T, S), HEADS]),
@@ -121,9 +118,7 @@ REFUSED = [  # a call, and words of the message
     (lambda: AddNorm(6, norm_first=True)(VECTORS, lambda x: x[0]), [(T, 6), (B, T, 6)]),
     (lambda: AddNorm(6)(VECTORS, lambda x: (x, None)), ["one tensor", "tuple"]),
     (lambda: AddNorm(0), ["d_model=0"]),
-    (lambda: MultiHeadAttention(12, 3, dropout=None), ["dropout", None]),
-    (lambda: scaled_dot_product_attention(VECTORS, None, VECTORS), ["key", "NoneType"]),
-    (lambda: scaled_dot_product_attention(*[VECTORS.long()] * 3), ["query", torch.int64]),
+    (lambda: MultiHeadAttention(12, 3, dropout=1.5), ["dropout", 1.5]),
     (lambda: scaled_dot_product_attention(*[VECTORS] * 3, dropout_p=-0.1), [-0.1]),
     (lambda: Encoder(0, D_MODEL, H, 11), ["num_layers=0"]),
     (lambda: Decoder(-1, D_MODEL, H, 11), ["num_layers=-1"]),
@@ -138,8 +133,6 @@ REFUSED = [  # a call, and words of the message
     (lambda: AttentionCache(9).append(KEYS, KEYS[:, :, 1:]), [(B, 1, T, 6), (B, 1, T - 1, 6)]),
     (lambda: rope_angles(T, 5), ["even", 5]),
     (lambda: rope_angles(T, 6, base=0.0), ["base of the angles", "got 0.0"]),
-    (lambda: rope_angles(T, 6, base=math.nan), ["base of the angles", "got nan"]),
-    (lambda: PositionalEncoding(6, T)(VECTORS[:, :1], start=-1), ["start=-1"]),  # no row is left
     (lambda: apply_rope(VECTORS, torch.zeros(1, 3)), [(1, 3), T, 6]),
     (lambda: GroupedQueryAttention(12, 6, 0), [6, 0]),
     (lambda: GroupedQueryAttention(12, 6, 4), [6, 4]),
@@ -148,7 +141,7 @@ REFUSED = [  # a call, and words of the message
     (lambda: random_windows(torch.arange(5), 2, 0), [5, 2, 0]),
     (lambda: random_windows(ones(5, 3), 2, 2), [(5, 3), 2]),
     (lambda: side_by_side(torch.arange(5), 0), ["length=0"]),
-    (lambda: draw_numbers("train", 2.5), [2.5, 50_000]),
+    (lambda: draw_numbers("train", 0), [0, 50_000]),
     (lambda: read_text("shakespear"), ["shakespear", "library"]),
     (lambda: Tokenizer.learn("one two", 9), ["a list of texts", "one string"]),
     (lambda: Characters("ab").decode(torch.tensor([-1])), [-1, "0 to 1"]),
@@ -204,7 +197,6 @@ def test_sizes_and_shapes_that_do_not_fit_are_named(call, words):
         ((10, 3), ["d_model=10", "num_heads=3", "remainder 1"]),
         ((0, 3), ["d_model=0"]),
         ((12, 0), ["num_heads=0"]),
-        ((12, 3.0), ["num_heads=3.0"]),
     ],
 )
 def test_a_width_that_does_not_split_is_named(build, sizes, words):
@@ -252,32 +244,22 @@ def modern(**changes):
     [
         *((tiny_config, {name: 0}, [name, 0]) for name in COUNTS),
         (tiny_config, dict(d_model=10), ["d_model=10", "num_heads=3"]),
-        (tiny_config, dict(num_heads=True), ["num_heads", True]),
         (tiny_config, dict(d_k=0), [0]),
-        (tiny_config, dict(norm_first="no"), ["norm_first", "no"]),
-        (tiny_config, dict(pad_id=True), ["pad_id", True]),
         (tiny_config, dict(d_v=-1), [-1]),
         (tiny_config, dict(tie_embeddings="both"), ["both", "all", "decoder", "none"]),
         (tiny_config, dict(tie_embeddings="all"), ["all", SRC_VOCAB, TGT_VOCAB]),
         (tiny_config, dict(pad_id=TGT_VOCAB), ["pad_id=10", SRC_VOCAB]),
         (tiny_config, dict(pad_id=-1), ["pad_id=-1"]),
         (tiny_config, dict(dropout=1.5), ["dropout", 1.5]),
-        (tiny_config, dict(dropout="0.1"), ["dropout", "'0.1'"]),
-        (tiny_config, dict(dropout=math.nan), ["dropout", "nan"]),
         (tiny_config, dict(activation="swish"), ["swish", "gelu", "relu"]),
         *((gpt_config, {name: 0}, [f"{name} must be a positive integer"]) for name in GPT_SIZES),
-        *((gpt_config, dict(max_len=n), ["max_len", repr(n)]) for n in (-3, 6.0, "6", True, None)),
         (gpt_config, dict(d_model=10), ["d_model=10", f"num_heads={H}"]),
         (gpt_config, dict(dropout=1.5), ["dropout", 1.5]),
         (modern, dict(num_kv_heads=5), ["KV heads"]),
         (modern, dict(num_layers=0), ["num_layers must be a positive integer, got 0"]),
-        (modern, dict(d_ff=2.5), ["d_ff must be a positive integer, got 2.5"]),
-        (modern, dict(rope_base=math.nan), ["rope_base must be a finite number"]),
         (modern, dict(d_model=25), ["d_model"]),
         (modern, dict(d_k=0), ["d_k or d_v=0"]),
-        (modern, dict(qk_norm=1), ["qk_norm must be True or False, got 1"]),
-        (modern, dict(rope_factors=(1.0,)), ["rope_factors must be 2 positive"]),
-        (modern, dict(rope_factors=(1.0, 0.0)), ["rope_factors must be 2 positive"]),
+        (modern, dict(rope_factors=(1.0,)), ["rope_factors must be 2 numbers, got 1"]),
     ],
 )
 def test_hyperparameters_that_do_not_define_a_model_are_named(build, changes, words):
@@ -290,7 +272,6 @@ def test_hyperparameters_that_do_not_define_a_model_are_named(build, changes, wo
 ODD_IDS = {
     "floats": (torch.ones(B, 4), [torch.float32]),
     "booleans": (ones(B, 4), [torch.bool]),
-    "a list": ([[1, 2]], [list]),
     "no tokens": (torch.ones(B, 0, dtype=torch.long), [(B, 0)]),
     "no sentences": (torch.ones(0, 4, dtype=torch.long), [(0, 4)]),
     "no batch": (torch.ones(4, dtype=torch.long), [(4,)]),
@@ -385,7 +366,7 @@ def test_a_target_a_memory_and_a_source_must_match(transformer, generator):
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
 @pytest.mark.parametrize(
-    ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2), (1.0, 2)]
+    ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2)]
 )
 def test_special_ids_that_are_equal_are_named(decode, bos_id, eos_id):
     model, words = tiny_transformer(), says(f"{bos_id=}", f"{eos_id=}", f"pad_id={PAD}")
