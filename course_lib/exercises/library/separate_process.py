@@ -202,7 +202,8 @@ def _limit_resources() -> None:
 def _lines(place: Path, todo: Todo) -> Iterator[str]:
     """Import each module and yield its name, and then a report as JSON for each exercise."""
     for module, names in todo.items():
-        mine, failed = None, None
+        mine: Any = None
+        failed: BaseException | None = None
         try:
             mine = import_module(f"{LIBRARY}.{module}")
         except BaseException as error:  # a learner's module may raise anything
