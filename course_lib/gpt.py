@@ -234,7 +234,7 @@ class GPTEngine(Engine):
 @singledispatch
 def text_engine(model: nn.Module, max_len: int) -> Engine:
     """Return the engine for a decoder-only model; classes that need a different one register it."""
-    return GPTEngine(model, max_len)  # type: ignore[arg-type]  # choose_engine checks that it fits
+    return GPTEngine(model, max_len)  # type: ignore[arg-type]  # generation_engine checks the class
 
 
 def generation_engine(
@@ -244,14 +244,13 @@ def generation_engine(
 
     This works like ``decoding_engine``, but for models without a source.
     """
-    recompute = lambda: RecomputingEngine(lambda ids: model(ids)[0])  # noqa: E731
-    if not use_cache or prompt.size(1) > max_len:
-        return recompute()
     has_engine = type(model) in (GPT, *text_engine.registry)
-    ids = torch.arange(3, device=prompt.device).expand(len(prompt), -1)
-    ids = ids % model.config.vocab_size  # (B, 3)
-    build = lambda room: text_engine(model, room)  # noqa: E731
-    return choose_engine(model, has_engine, ids, build, recompute, max_len)
+    return choose_engine(
+        model,
+        use_cache and has_engine and prompt.size(1) <= max_len,
+        lambda: text_engine(model, max_len),
+        lambda: RecomputingEngine(lambda ids: model(ids)[0]),
+    )
 
 
 @torch.no_grad()

@@ -15,7 +15,6 @@ __all__ = [
 ]
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -272,44 +271,23 @@ class RecomputingEngine(Engine):
 def choose_engine(
     model: nn.Module,
     has_engine: bool,
-    ids: Tensor,
-    build: Callable[[int], Engine],
+    build: Callable[[], Engine],
     recompute: Callable[[], RecomputingEngine],
-    max_len: int,
 ) -> Engine:
-    """Return ``build(max_len)`` if it gives the same logits as the model, or else ``recompute()``.
+    """Return ``build()`` if the model's class has its own engine, and otherwise ``recompute()``.
 
-    If the class has its own engine (``has_engine``) and no part was modified, this is not checked.
-    Otherwise, both engines read ``ids`` (R, 3), and the function warns if the logits differ or
-    the engine fails.
+    An engine runs the model's parts itself. If one of them has a hook, or a class that is neither
+    the course's nor torch's nor defined together with the model, the prefix is recomputed, too.
     """
-    if has_engine and all(_is_original(module) for module in model.modules()):
-        return build(max_len)
-    ids = ids[:, :max_len]
-    expected = recompute().step(ids, all_positions=True)  # (R, 3, V)
-    try:
-        engine = build(ids.size(1))
-        logits = [engine.step(part, all_positions=True) for part in ids.split(2, dim=1)]
-        tolerance = torch.finfo(expected.dtype).eps ** 0.5
-        limit = tolerance * expected[expected.isfinite()].abs().max()
-        same = torch.allclose(torch.cat(logits, dim=1), expected, rtol=0, atol=float(limit))
-        reason = "" if same else "its logits differ from the model's"
-    except (AttributeError, RuntimeError, TypeError, ValueError) as exception:
-        reason = str(exception).partition("\n")[0]
-    if not reason:
-        return build(max_len)
-    warnings.warn(
-        f"{type(model).__name__} decodes without a KV cache and recomputes the prefix for every "
-        f"token, because the engine does not fit this class: {reason}",
-        stacklevel=3,
-    )
-    return recompute()
+    fits = has_engine and all(_is_original(part, model) for part in model.modules())
+    return build() if fits else recompute()
 
 
-def _is_original(module: nn.Module) -> bool:
-    """Check that a module's class comes from the course or PyTorch, and that it has no hooks."""
-    ours = type(module).__module__.partition(".")[0] in ("course_lib", "torch")
-    return ours and not module._forward_hooks and not module._forward_pre_hooks
+def _is_original(part: nn.Module, model: nn.Module) -> bool:
+    """Check that a part comes from the course, from torch or with the model, and has no hooks."""
+    module = type(part).__module__
+    known = module == type(model).__module__ or module.partition(".")[0] in ("course_lib", "torch")
+    return known and not part._forward_hooks and not part._forward_pre_hooks
 
 
 def decoding_engine(
@@ -317,13 +295,12 @@ def decoding_engine(
 ) -> Engine:
     """Return an engine that scores the next target token for every source (B, S).
 
-    With ``use_cache``, returns a ``DecodingEngine`` if it supports the model's class; otherwise,
+    With ``use_cache``, returns a ``DecodingEngine`` for an unmodified ``Transformer``; otherwise,
     the prefix is recomputed for every token, which gives the same logits.
     """
-    recompute = lambda: RecomputingEngine(model.decode, model.encode(src), src)  # noqa: E731
-    if not use_cache:
-        return recompute()
-    build = lambda room: DecodingEngine(model, src, room)  # noqa: E731
-    ids = model.config.pad_id + torch.arange(1, 4, device=src.device).expand(len(src), -1)
-    ids = ids % model.config.tgt_vocab_size  # (B, 3): real tokens, no padding
-    return choose_engine(model, type(model) is Transformer, ids, build, recompute, max_len)
+    return choose_engine(
+        model,
+        use_cache and type(model) is Transformer,
+        lambda: DecodingEngine(model, src, max_len),
+        lambda: RecomputingEngine(model.decode, model.encode(src), src),
+    )

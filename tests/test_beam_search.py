@@ -106,7 +106,7 @@ def test_unfinished_sentences_are_returned_where_none_finished(generator):
 @torch.no_grad()
 def test_a_finished_sentence_leaves_the_batch(monkeypatch):
     build = lambda model, src, limit, use_cache: DecodingEngine(model, src, limit)  # noqa: E731
-    monkeypatch.setattr("course_lib.beam_search.decoding_engine", build)  # without a comparison
+    monkeypatch.setattr("course_lib.beam_search.decoding_engine", build)  # in spite of the hook
     generator = make_generator(3)
     model = biased(some_model(generator), EOS, amount=3.0).eval()
     rows = []
