@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .support.input_checks import check_same_shape, check_sizes, check_width
+from .support.precision import at_least_float32
 
 
 class LayerNorm(nn.Module):
@@ -35,9 +36,11 @@ class LayerNorm(nn.Module):
         Raises ValueError if the width is not d_model.
         """
         check_width(x, self.weight.numel())
+        dtype, x = x.dtype, at_least_float32(x)
         centered = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
         variance = centered.square().mean(dim=-1, keepdim=True)  # (..., 1), biased
-        return self.weight * centered / (variance + self.eps).sqrt() + self.bias
+        normed = self.weight * centered / (variance + self.eps).sqrt() + self.bias
+        return normed.to(dtype)
 
 
 class AddNorm(nn.Module):

@@ -26,7 +26,7 @@ def scaled_dot_product_attention(
     """
     check_attention_inputs(query, key, value, mask)
     d_k = query.size(-1)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)  # (..., T, S)
+    scores = query / math.sqrt(d_k) @ key.transpose(-2, -1)  # (..., T, S); small in float16
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     weights = scores.softmax(dim=-1)  # (..., T, S)

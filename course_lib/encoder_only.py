@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from .encoder import Encoder
 from .positions import LearnedPositionalEmbedding
 from .support.input_checks import check_config, check_ids
+from .support.precision import at_least_float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +131,8 @@ def mean_pool(vectors: Tensor, real: Tensor) -> Tensor:
             f"real must be bool {tuple(vectors.shape[:2])}, got {real.dtype} {tuple(real.shape)}"
         )
     column = real.unsqueeze(-1)  # (B, L, 1)
-    total = vectors.masked_fill(~column, 0.0).sum(dim=1)  # (B, d_model)
-    return total / column.sum(dim=1).clamp(min=1)  # (B, d_model)
+    total = at_least_float32(vectors).masked_fill(~column, 0.0).sum(dim=1)  # (B, d_model)
+    return (total / column.sum(dim=1).clamp(min=1)).to(vectors.dtype)  # (B, d_model)
 
 
 class SequenceHead(nn.Module):

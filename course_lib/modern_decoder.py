@@ -37,6 +37,7 @@ from .support.input_checks import (
     check_width,
     head_width,
 )
+from .support.precision import at_least_float32
 
 
 class RMSNorm(nn.Module):
@@ -56,7 +57,9 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalize every vector of x (..., d_model); raises ValueError if the width is wrong."""
         check_width(x, self.weight.numel())
-        return self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
+        dtype, x = x.dtype, at_least_float32(x)
+        normed = self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
+        return normed.to(dtype)
 
 
 class SwiGLU(nn.Module):

@@ -48,3 +48,10 @@ def test_a_constant_vector_becomes_the_bias_with_a_finite_gradient():
     result = trace(norm, [torch.full((1, 1, WIDTH), 7.0, dtype=torch.float64)], norm)
     assert_equal(result["outputs"][0][0, 0], norm.bias.detach())
     assert result["inputs"][0].isfinite().all()
+
+
+def test_half_precision_keeps_large_numbers():
+    norm, x = LayerNorm(4).half(), torch.tensor([300.0, -300, 200, 100]).half()
+    expected = torch.tensor([0.988, -1.646, 0.549, 0.110]).half()  # 300² is infinite in float16
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=1e-3)
+    assert LayerNorm(4).double()(x.double()).dtype == torch.float64

@@ -71,6 +71,12 @@ def test_half_precision_hides_the_same_keys(generator, kind, dtype):
     assert torch.equal(weights == 0, exact_weights == 0)
 
 
+def test_half_precision_survives_scores_that_only_fit_when_scaled():
+    x = torch.full((2, 64), 40.0).half()  # q · k is 102,400, more than float16 can hold
+    output, weights = scaled_dot_product_attention(x, x, x)
+    assert (weights == 0.5).all() and (output == 40).all()
+
+
 def test_dropout_applies_to_the_used_weights_but_not_to_the_returned_ones(generator):
     query, key, _ = random_inputs(generator)
     eye = torch.eye(S, dtype=torch.float64)  # so that the output shows the weights it used, twice

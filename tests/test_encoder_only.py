@@ -147,6 +147,11 @@ def test_the_mean_ignores_padding_even_if_it_is_nan(generator):
     assert_equal(x.grad, weights[..., None].expand_as(x))
 
 
+def test_the_mean_of_a_long_text_in_half_precision():
+    x = torch.full((1, 512, D_MODEL), 200.0).half()  # the sum is infinite in float16
+    assert (mean_pool(x, torch.ones(1, 512) > 0) == 200).all()
+
+
 @pytest.mark.parametrize("real", [torch.ones(B, S), torch.ones(S, B) > 0, torch.ones(S) > 0])
 def test_flags_with_another_shape_or_type_are_explained(generator, real):
     with pytest.raises(ValueError, match=says((B, S), real.dtype, tuple(real.shape))):

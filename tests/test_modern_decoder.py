@@ -48,6 +48,16 @@ def test_rms_norm_keeps_zeros_and_rejects_vectors_of_another_width():
             RMSNorm(6)(torch.ones(2, width))
 
 
+def test_half_precision_keeps_large_numbers():
+    norm, x = RMSNorm(4).half(), torch.tensor([300.0, -300, 200, 100]).half()
+    expected = torch.tensor([1.251, -1.251, 0.834, 0.417]).half()  # 300² is infinite in float16
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=1e-3)
+    model, ids = modern(tie_embeddings=False).float(), torch.tensor([[1, 2, 3]])
+    model.embedding.weight.data *= 300 / model.embedding.weight.abs().max()
+    exact = model(ids)[0]
+    torch.testing.assert_close(model.half()(ids)[0].float(), exact, rtol=0, atol=0.01)
+
+
 # --- SwiGLU
 
 

@@ -195,7 +195,7 @@ pooling = mistakes_of("encoder_only", "mean_pool")
 cutting = mistakes_of("encoder_only", "patches")
 
 TARGETS = "ids.masked_fill(~chosen, pad_id)"
-MEAN = "return total / column.sum(dim=1).clamp(min=1)"
+MEAN = "total / column.sum(dim=1).clamp(min=1)"
 CUT = "return F.unfold(images.unsqueeze(1), size, stride=size).transpose(1, 2)"
 
 MISTAKES = (
@@ -269,26 +269,26 @@ MISTAKES = (
     *ignored(masking, ("generator", (", generator=generator)", ")"))),
     pooling(
         "padding_averaged: the mean is taken over all positions, including padding",
-        (MEAN, "return vectors.mean(dim=1)"),
+        (MEAN, "vectors.mean(dim=1)"),
         seen="huggingface/transformers #17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675",
     ),
     pooling(
         "divided_by_length: the vectors at padding positions are set to zero, but the sum is "
         "divided by L instead of the number of real tokens",
-        (MEAN, "return total / real.size(1)"),
+        (MEAN, "total / real.size(1)"),
     ),
     pooling(
         "divided_by_all: the sum is divided by the number of real tokens in the whole batch",
-        (MEAN, "return total / column.sum()"),
+        (MEAN, "total / column.sum()"),
         seen="SeanLee97/AnglE #101; StarlightSearch/EmbedAnything #210",
     ),
     pooling(
         "not_divided: the vectors are added up, but the sum is not divided",
-        (MEAN, "return total"),
+        (MEAN, "total"),
     ),
     pooling(
         "first_token: the result is the vector of the first token instead of the mean",
-        (MEAN, "return vectors[:, 0]"),
+        (MEAN, "vectors[:, 0]"),
     ),
     pooling(
         "mask_inverted: the mean is taken over the padding, but True means a real token here",
@@ -296,12 +296,12 @@ MISTAKES = (
     ),
     pooling(
         "largest: the result is the largest entry of each column instead of the mean",
-        (MEAN, 'return vectors.masked_fill(~column, float("-inf")).amax(dim=1)'),
+        (MEAN, 'vectors.masked_fill(~column, float("-inf")).amax(dim=1)'),
     ),
     pooling(
         "mean_of_features: the mean is taken over the d_model entries of each vector instead of "
         "over the tokens",
-        (MEAN, "return vectors.mean(dim=2)"),
+        (MEAN, "vectors.mean(dim=2)"),
     ),
     pooling(
         "no_real_token_is_nan: a sequence without real tokens gives nan, because its sum is "

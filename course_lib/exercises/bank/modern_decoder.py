@@ -216,7 +216,7 @@ MISTAKES = (
     norm_mistake(
         "mean_subtracted: the mean is subtracted first, as in LayerNorm, but RMSNorm does not "
         "subtract it",
-        ("return self", "x = x - x.mean(dim=-1, keepdim=True)\n        return self"),
+        ("normed = self", "x = x - x.mean(dim=-1, keepdim=True)\n        normed = self"),
     ),
     norm_mistake(
         "variance_for_mean_square: x.var() is used, but it subtracts the mean and divides "
