@@ -48,6 +48,7 @@ from .support.input_checks import (
     check_targets,
     head_width,
 )
+from .support.precision import at_least_float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +149,7 @@ def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
     if targets is None:
         return None
     check_targets(logits, targets)
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return F.cross_entropy(at_least_float32(logits).flatten(0, 1), targets.flatten())
 
 
 class GPT(nn.Module):

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from .support.input_checks import check_targets
+from .support.precision import at_least_float32
 
 
 def label_smoothed_cross_entropy(
@@ -39,8 +40,11 @@ def label_smoothed_cross_entropy(
         raise ValueError(f"smoothing must be in [0, 1], got {smoothing}")
     if pad_id is not None and pad_id not in range(logits.size(-1)):
         raise ValueError(f"pad_id={pad_id} is not among the V={logits.size(-1)} tokens")
+    logits = at_least_float32(logits)  # a long sum is infinite in float16
     log_probs = logits.log_softmax(dim=-1)  # (..., V)
     right = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (...)
+    if smoothing == 0:
+        log_probs = torch.zeros_like(log_probs)  # 0 · -inf would be nan
     average = log_probs.mean(dim=-1)  # (...), over all V entries
     if pad_id is None:
         return -((1 - smoothing) * right + smoothing * average).mean()

@@ -17,6 +17,7 @@ from course_lib.gpt import (
     GPTEngine,
     generation_engine,
     initialize_gpt,
+    next_token_loss,
     param_groups,
     parse_rate,
     sample,
@@ -299,3 +300,8 @@ NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\0", "-" 
 )
 def test_the_parse_rate_of_one_text_is_1_or_0(snippet, rate):
     assert parse_rate([snippet]) == rate  # parsed, not run
+
+
+def test_the_loss_of_a_long_text_in_half_precision_is_finite():
+    loss = next_token_loss(torch.zeros(1, 20_000, 64).half(), torch.full((1, 20_000), 5))
+    assert loss.item() == pytest.approx(math.log(64), rel=1e-4)

@@ -235,3 +235,21 @@ def test_several_losses_are_computed_one_after_another():
 
     training_step(layer, torch.optim.SGD(layer.parameters()), losses(), 0.1)
     assert seen == ["loss", "gradient"] * 2
+
+
+@pytest.mark.parametrize("pad_id", [None, PAD])
+def test_a_logit_of_minus_infinity_changes_nothing_without_smoothing(pad_id):
+    logits = torch.tensor([[2.0, 1.0, -torch.inf, -torch.inf]], requires_grad=True)
+    loss = label_smoothed_cross_entropy(logits, torch.tensor([1]), pad_id=pad_id, smoothing=0)
+    loss.backward()
+    assert loss.item() == pytest.approx(1.3133, abs=1e-4)  # log(1 + e)
+    assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("pad_id", [None, PAD])
+def test_a_long_sum_in_half_precision_is_finite(pad_id):
+    logits, targets = torch.zeros(20_000, 64).half(), torch.full((20_000,), 5)
+    loss = label_smoothed_cross_entropy(logits, targets, pad_id=pad_id)
+    torch.testing.assert_close(loss.item(), math.log(64), rtol=1e-4, atol=0)
+    wide = label_smoothed_cross_entropy(torch.zeros(2, 100_000).half(), targets[:2], pad_id=pad_id)
+    torch.testing.assert_close(wide.item(), math.log(100_000), rtol=1e-4, atol=0)
