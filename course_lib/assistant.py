@@ -20,14 +20,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .gpt import GPT, sample
+from .support.input_checks import check_targets
+from .support.loss_checks import check_groups, check_same_shapes
+from .support.precision import at_least_float32
 
 
 def token_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
     """Compute the log-probability of every token in a text, given the tokens before it.
 
     Shapes: logits (B, L, V), ids (B, L) → (B, L - 1), because no token precedes the first one.
+    Raises ValueError if the shapes do not match, or an id is not in the vocabulary.
     """
-    log_probs = logits[:, :-1].log_softmax(dim=-1)  # (B, L - 1, V)
+    check_targets(logits, ids)
+    log_probs = at_least_float32(logits[:, :-1]).log_softmax(dim=-1)  # (B, L - 1, V)
     return log_probs.gather(-1, ids[:, 1:, None]).squeeze(-1)  # (B, L - 1)
 
 
@@ -53,8 +58,9 @@ def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
     Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
     Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t marks token t + 1.
     """
-    opened = (ids == tokens.assistant).cumsum(dim=1)  # (B, L)
-    closed = (ids == tokens.end).cumsum(dim=1)  # (B, L)
+    place = torch.arange(1, ids.size(1) + 1, device=ids.device)  # (L,)
+    opened = (place * (ids == tokens.assistant)).cummax(dim=1).values  # (B, L), the latest place
+    closed = (place * (ids == tokens.end)).cummax(dim=1).values  # (B, L)
     return (opened > closed)[:, :-1]  # (B, L - 1)
 
 
@@ -85,8 +91,11 @@ def dpo_loss(
 
     Paper: Rafailov and others (2023), equation (7).
     Shapes: log-probabilities of whole answers (B,), under the model and under the reference → a
-    scalar, the mean over the pairs.
+    scalar, the mean over the pairs. Raises ValueError if the shapes differ.
     """
+    check_same_shapes(
+        chosen=chosen, rejected=rejected, ref_chosen=ref_chosen, ref_rejected=ref_rejected
+    )
     chosen_reward = beta * (chosen - ref_chosen)  # (B,)
     rejected_reward = beta * (rejected - ref_rejected)  # (B,)
     return -F.logsigmoid(chosen_reward - rejected_reward).mean()
@@ -98,7 +107,9 @@ def group_advantages(rewards: Tensor, eps: float = 1e-4) -> Tensor:
     Paper: Shao and others (2024), §4.1.2.
     Shapes: rewards (Q, G) of G answers to each of Q questions → (Q, G): each reward
     minus its group's mean, divided by the group's standard deviation (``torch.std``) + eps.
+    Raises ValueError if the rewards are integers, or G is below 2.
     """
+    check_groups(rewards)
     mean, std = rewards.mean(dim=1, keepdim=True), rewards.std(dim=1, keepdim=True)  # (Q, 1)
     return (rewards - mean) / (std + eps)  # (Q, G)
 
@@ -117,8 +128,15 @@ def clipped_policy_loss(
     Paper: Shao and others (2024), equations (3) and (4).
     Shapes: log-probabilities (B, L - 1) under the model, the model that sampled the answers,
     and the reference; advantages (B,); mask (B, L - 1), True = counted → a scalar: the mean
-    over each answer's tokens, then over the answers.
+    over each answer's tokens, then over the answers. An answer without a counted token counts 0.
+    Raises ValueError if the shapes do not match.
     """
+    check_same_shapes(
+        log_probs=log_probs, old_log_probs=old_log_probs, ref_log_probs=ref_log_probs, mask=mask
+    )
+    check_same_shapes(advantages=advantages, answers=log_probs[:, 0])
+    places = (log_probs, old_log_probs, ref_log_probs)  # not counted: the numbers may be anything
+    log_probs, old_log_probs, ref_log_probs = (x.masked_fill(~mask, 0.0) for x in places)
     ratio = (log_probs - old_log_probs).exp()  # (B, L - 1)
     advantages = advantages[:, None]  # (B, 1)
     gain = torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
@@ -126,4 +144,4 @@ def clipped_policy_loss(
     # at least 0; for tokens sampled from the model itself, its mean is the KL divergence
     kl = log_ratio.exp() - log_ratio - 1  # (B, L - 1)
     objective = (gain - kl_weight * kl) * mask  # (B, L - 1)
-    return -(objective.sum(dim=1) / mask.sum(dim=1)).mean()
+    return -(objective.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).mean()

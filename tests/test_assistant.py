@@ -108,3 +108,60 @@ def test_padding_follows_the_end_of_an_answer_and_the_prompt_stays():
     for row in ids[:, 4:].tolist():
         if TOKENS.end in row:
             assert set(row[row.index(TOKENS.end) + 1 :]) <= {PAD}
+
+
+@pytest.mark.parametrize(
+    "chat, counted",
+    [  # 6 is [user], 7 is [assistant], 8 is [end]
+        ([6, 1, 8, 7, 2, 8], [2, 8]),  # the end token also ends the user's turns, as in ChatML
+        ([6, 1, 8, 7, 2, 8, 6, 3, 8, 7, 4, 8], [2, 8, 4, 8]),
+        ([6, 1, 7, 2, 8, 8, 6, 3, 7, 4, 8], [2, 8, 4, 8]),  # a doubled end token
+        ([6, 1, 7, 2, 7, 3, 8, 6, 4, 7, 5, 8], [2, 7, 3, 8, 5, 8]),  # a stray role token
+        ([8, 8, 6, 1, 7, 2, 8], [2, 8]),  # padding on the left with the end token
+        ([6, 1, 7, 2, 8, 8, 8], [2, 8]),
+    ],
+)
+def test_an_answer_ends_at_its_first_end_token(chat, counted):
+    mask = answer_mask(torch.tensor([chat]), TOKENS)[0]
+    assert torch.tensor(chat)[1:][mask].tolist() == counted
+
+
+@pytest.mark.parametrize("junk", [-200.0, -math.inf, math.inf, math.nan])
+def test_numbers_at_masked_places_and_rows_without_a_token_do_not_matter(draw, junk):
+    clean = [draw(3, 4) for _ in range(3)]
+    mask = torch.tensor([[True, True, False, False], [False] * 4, [True] * 4])
+    dirty = [x.detach().masked_fill(~mask, junk).requires_grad_() for x in clean]
+    advantages = torch.tensor([1.0, 2, -1]).double()
+    losses = [clipped_policy_loss(*x, advantages, mask) for x in (clean, dirty)]
+    two = [x.detach()[[0, 2]] for x in clean]
+    assert_close(losses[1], clipped_policy_loss(*two, advantages[[0, 2]], mask[[0, 2]]) * 2 / 3)
+    for mine, other in zip(
+        *(torch.autograd.grad(loss, x) for loss, x in zip(losses, (clean, dirty), strict=True)),
+        strict=True,
+    ):
+        assert_close(mine, other)
+
+
+REFUSED = {
+    "dpo (B,) and (B, 1)": (lambda: dpo_loss(*[ONES[0]] * 3, ONES.mT[:, :1]), r"\(4, 1\)"),
+    "policy advantages": (lambda: clipped_policy_loss(*[ONES] * 3, ONES[:1, :1], MASK), "advant"),
+    "policy reference": (lambda: clipped_policy_loss(ONES, ONES, ONES[:1], ONES[0], MASK), "ref_"),
+    "ids too short": (lambda: token_log_probs(LOGITS, IDS[:, :2]), r"\(1, 2\)"),
+    "ids ignored": (lambda: token_log_probs(LOGITS, IDS - 102), "-100"),
+    "integer rewards": (lambda: group_advantages(IDS), "int64"),
+    "groups of one": (lambda: group_advantages(ONES[:, :1]), "G = 2"),
+}
+ONES = torch.ones(4, 4)
+MASK = ONES > 0
+LOGITS, IDS = torch.zeros(1, 3, 5), torch.tensor([[2, 3, 4]])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_numbers_that_would_broadcast_are_refused(name):
+    call, words = REFUSED[name]
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_log_probabilities_of_half_precision_are_summed_precisely():
+    assert token_log_probs(LOGITS.half(), IDS).sum().item() == pytest.approx(-2 * math.log(5))

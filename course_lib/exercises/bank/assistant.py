@@ -174,7 +174,7 @@ MARGIN = "chosen_reward - rejected_reward"
 MEAN_STD = "rewards.mean(dim=1, keepdim=True), rewards.std(dim=1, keepdim=True)"
 CLAMPED = "ratio.clamp(1 - clip, 1 + clip) * advantages"
 GAIN = f"torch.min(ratio * advantages, {CLAMPED})"
-PER_ANSWER = "(objective.sum(dim=1) / mask.sum(dim=1)).mean()"
+PER_ANSWER = "(objective.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).mean()"
 
 MISTAKES = (
     mask_mistake(
