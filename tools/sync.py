@@ -77,7 +77,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--all", action="store_true", help="run every step, even without a change")
     everything = parser.parse_args().all
-    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)
+    for tidy in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+        subprocess.run([sys.executable, "-m", "ruff", *tidy, "."], cwd=ROOT, check=True)
     if stale := out_of_step():
         export()
         print("exported from the chapters:", ", ".join(stale))

@@ -21,8 +21,8 @@ def main(
 ) -> None:
     """Carry out the training runs that are missing, and record each one as soon as it is done.
 
-    ``runs`` identifies each run, and ``train_one`` returns the measurements to record. If the
-    experiment has changed, entries that no longer match a run are removed.
+    ``runs`` identifies each run, and ``train_one`` returns the measurements to record. Entries that
+    no longer match a run are removed once all runs are there.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--file", type=Path, default=record, help="record file")
@@ -32,11 +32,14 @@ def main(
     try:
         entries = entries_of(file, runs)
         missing = entries.count(None)
+        others = [entry for entry in read_entries(file) if entry not in entries]
         for number, run in enumerate(runs):
             if entries[number] is None:
                 entries[number] = run | train_one(run)
-                write_entries(file, [entry for entry in entries if entry is not None])
+                write_entries(file, [*filter(None, entries), *others])
                 print(f"{number + 1} of {len(runs)}:", *run.values(), flush=True)
+        if others:
+            write_entries(file, [*filter(None, entries)])
     except KeyboardInterrupt:
         sys.exit("\nStopped. The same command continues with the missing runs.")
     except (OSError, ValueError) as error:

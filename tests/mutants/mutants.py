@@ -4,6 +4,7 @@ The model learns to reverse digits. For each mistake, the record says which prob
 what loss, accuracy and exact match the model reaches. Each mistake takes about ten seconds.
 """
 
+import ast
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -31,11 +32,10 @@ from course_lib import probes
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.mistake import Mistake
 from course_lib.records.missing_runs import SEEDS, main
-from course_lib.records.results import Entry, read_entries
+from course_lib.records.results import Entry, read_entries, write_entries
 from course_lib.transformer import TransformerConfig
 
 RECORD = Path(__file__).with_name("mutants_record.json")
-BEFORE = read_entries(RECORD)  # what this command found
 CHAPTERS = (
     "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
     "decoder", "transformer", "training", "decoding",
@@ -141,48 +141,56 @@ def mutants() -> list[Mistake]:
 
 @cache
 def probes_checksum() -> int:
-    """Return a checksum of the source of all probes."""
+    """Return a checksum of the code of all probes, without comments."""
     files = sorted(Path(probes.__file__).parent.glob("*.py"))
-    return crc32(b"".join(path.read_bytes() for path in files))
+    trees = [ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in files]
+    return crc32("".join(trees).encode())
 
 
 def identity(mistake: Mistake | None) -> Entry:
-    """Return a mistake's names, and checksums of its edits and of the probes."""
+    """Return names that identify a mistake or the correct model, and a checksum of its edits."""
     name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
     checksum = crc32(repr(mistake and mistake.edits).encode())
-    return {
-        "exercise": name[0],
-        "mistake": name[1],
-        "edits": checksum,
-        "probes_source": probes_checksum(),
-    }
+    return {"exercise": name[0], "mistake": name[1], "edits": checksum}
 
 
-def train_one(run: Entry) -> Entry:
-    """Record a mistake's effect on the paper's model, or else on another, and how the model trains.
+def named(run: Entry) -> Mistake | None:
+    """Return the mistake with this identity, or None for the correct model."""
+    return next((m for m in mutants() if identity(m).items() <= run.items()), None)
 
-    We do not train with a mistake that changes nothing in the paper's model or raises an error.
-    If only the probes changed, we keep the recorded training runs.
-    """
-    mistake = next((each for each in mutants() if identity(each) == run), None)
-    entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": [], "runs": []}
+
+def seen(mistake: Mistake | None) -> Entry:
+    """Return a mistake's effect on the paper's model, or else on another, and the alarms."""
+    entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": []}
     changes: dict[str, Any] = {}
     if mistake and entry["paper"] == "nothing":
         changes = NOT_THE_PAPERS
         entry["other"] = effect(mistake, **changes)
     if entry.get("other", entry["paper"]) != "nothing":
         entry["probes"] = alarms(mistake, **changes)
+    return entry | {"probes_source": probes_checksum()}
+
+
+def train_one(run: Entry) -> Entry:
+    """Record what is seen of a mistake, and how the model trains.
+
+    We do not train with a mistake that changes nothing in the paper's model or raises an error.
+    """
+    mistake = named(run)
+    entry = seen(mistake) | {"runs": []}
     if mistake is None or entry["paper"] in ("numbers", "rate"):
-        trained = trained_before(run)
-        entry["runs"] = trained or [scores_of(mistake, seed) for seed in SEEDS]
+        entry["runs"] = [scores_of(mistake, seed) for seed in SEEDS]
     return entry
 
 
-def trained_before(run: Entry) -> list[Entry]:
-    """Return the recorded training runs of a mistake whose edits have not changed, or none."""
-    names = ("exercise", "mistake", "edits")
-    same = [entry for entry in BEFORE if all(entry[name] == run[name] for name in names)]
-    return same[0]["runs"] if same else []
+def probe_again() -> None:
+    """Run changed probes for every recorded mistake; the training runs stay."""
+    entries = read_entries(RECORD)
+    for number, entry in enumerate(entries):
+        if entry["probes_source"] != probes_checksum():
+            entries[number] = entry | seen(named(entry))
+            write_entries(RECORD, entries)
+            print(f"probed {number + 1} of {len(entries)}: {entry['mistake']}", flush=True)
 
 
 def scores_of(mistake: Mistake | None, seed: int) -> Entry:
@@ -206,3 +214,4 @@ def runs() -> list[Entry]:
 
 if __name__ == "__main__":
     main(__doc__, RECORD, runs(), train_one)
+    probe_again()

@@ -12,7 +12,7 @@ import torch
 
 from course_lib import masks, transformer
 from course_lib.records import missing_runs
-from course_lib.records.results import read_entries
+from course_lib.records.results import read_entries, write_entries
 
 SOME_MISTAKES = (None, "causal_sees_next", "causal_device_ignored", "padding_on_queries")
 
@@ -28,7 +28,6 @@ def short(monkeypatch):
     monkeypatch.setattr(difference_effects, "ReversalConfig", reversal)
     monkeypatch.setattr(mutants, "ReversalConfig", reversal)
     monkeypatch.setattr(mutants, "SEEDS", (0,))
-    monkeypatch.setattr(mutants, "BEFORE", [])
     monkeypatch.setattr(mutants, "alarms", lambda *_, **__: ["causality"])
 
 
@@ -73,22 +72,24 @@ def test_digits_are_reversed():
         assert target[1 : len(digits) + 2].tolist() == wanted
 
 
-def test_the_record_of_a_mistake_agrees_with_todays_probes():
+def test_the_record_is_made_with_todays_probes():
     run = mutants.identity(mistake("one_norm"))
     (entry,) = filter(None, missing_runs.entries_of(mutants.RECORD, [run]))
-    assert run | mutants.train_one(run) == entry
+    assert entry | mutants.seen(mistake("one_norm")) == entry
+    sources = {entry["probes_source"] for entry in read_entries(mutants.RECORD)}
+    assert sources == {mutants.probes_checksum()}, "run: make sync"
 
 
-def test_changed_probes_run_again_without_training(monkeypatch):
-    """A checksum of the probes belongs to an entry; the recorded runs of training stay."""
-    kept = mutants.identity(mistake("one_norm"))
+def test_changed_probes_run_again_and_the_training_runs_stay(monkeypatch, tmp_path):
+    before = read_entries(mutants.RECORD)[70:73]
+    write_entries(tmp_path / "record.json", before)
+    monkeypatch.setattr(mutants, "RECORD", tmp_path / "record.json")
     monkeypatch.setattr(mutants, "probes_checksum", lambda: 0)
     monkeypatch.setattr(mutants, "alarms", lambda *_, **__: ["a new probe"])
-    monkeypatch.setattr(mutants, "scores_of", lambda *_: pytest.fail("trained again"))
-    run = mutants.identity(mistake("one_norm"))
-    assert run != kept and missing_runs.entries_of(mutants.RECORD, [kept, run])[1] is None
-    entry = mutants.train_one(run)
-    assert entry["probes"] == ["a new probe"] and len(entry["runs"]) == len(mutants.SEEDS)
+    mutants.probe_again()
+    after = read_entries(mutants.RECORD)
+    assert [entry["runs"] for entry in after] == [entry["runs"] for entry in before]
+    assert any(entry["probes"] == ["a new probe"] for entry in after)
 
 
 def test_most_mistakes_in_complete_models_are_caught_and_errors_are_recorded():

@@ -200,6 +200,7 @@ class Wrapped(nn.Module):
         self.kept = torch.zeros(())
 
     def forward(self, src, tgt):
+        self.ids = src, tgt  # a change may read or overwrite them
         return self.change(self, self.model(src, tgt))
 
 

@@ -25,8 +25,10 @@ def test_a_record_is_filled_and_only_missing_runs_are_repeated(tmp_path):
     assert (read_entries(file), repeated) == (entries, [RUNS[1]])
 
 
-def test_an_interrupted_experiment_keeps_what_is_done(tmp_path):
+def test_an_interrupted_experiment_keeps_what_is_done_and_what_was_there(tmp_path):
     file = tmp_path / "record.json"
+    before = [RUNS[3] | {"loss": 2.0}, {"name": "old"}]
+    write_entries(file, before)
 
     def train_one(run):
         """Stop at the second run."""
@@ -36,7 +38,7 @@ def test_an_interrupted_experiment_keeps_what_is_done(tmp_path):
 
     with pytest.raises(SystemExit, match="same command continues"):
         main("", file, RUNS, train_one, [])
-    assert read_entries(file) == [RUNS[0] | {"loss": 1.0}]
+    assert read_entries(file) == [RUNS[0] | {"loss": 1.0}, *before]
 
 
 @pytest.mark.parametrize(
