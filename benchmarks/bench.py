@@ -5,11 +5,8 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # everything is measured on one core
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-
-sys.path.append(str(Path(__file__).parents[1] / "tools"))  # for run_tests
 
 from bench_attention import bench_attention
 from bench_decoding import bench_decoding
@@ -17,30 +14,12 @@ from bench_generate import bench_generate
 from bench_gpt import bench_gpt
 from bench_mixed import bench_mixed
 from bench_training import bench_training
-from run_tests import run_all
 from timing import Row, line
 
 from course_lib.records.results import add_entry
 from course_lib.trainer.hardware import describe_machine, one_thread
 
 RECORD = Path(__file__).with_name("bench.json")
-
-
-def bench_tests() -> list[Row]:
-    """Run everything that CI runs, and return the seconds of each part.
-
-    Raises:
-        RuntimeError: If a part failed.
-    """
-    times, (passed, failed, _), broken = run_all()
-    if failed:
-        raise RuntimeError(f"not recorded, because tests failed in: {', '.join(broken)}")
-    rows: list[Row] = [
-        {"table": "make test", "name": name, "seconds": round(seconds, 1)}
-        for name, seconds in times.items()
-    ]
-    rows[-1]["passed"] = passed  # the last row is the whole run
-    return rows
 
 
 PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
@@ -50,7 +29,6 @@ PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
     "decoding": bench_decoding,
     "generate": bench_generate,
     "gpt": bench_gpt,
-    "tests": bench_tests,  # last, because it takes about ten minutes
 }
 
 
@@ -88,4 +66,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -37,7 +37,6 @@ class Row(TypedDict, total=False):
     length: int
     new_tokens: int
     kept_mib: float
-    passed: int
 
 
 def in_turns(actions: Sequence[Action], rounds: int) -> list[list[float]]:

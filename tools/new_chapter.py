@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from nbformat import v4
 
-from notebooks import ROOT, chapters, tidy
+from notebooks import ROOT, tidy
 
 TEMPLATE = Path(__file__).with_name("chapter_template")
 FILES = {
@@ -30,14 +30,9 @@ def problem(name: str, root: Path = ROOT) -> str:
     """Return what is wrong with the name of a new chapter, or nothing if it is valid."""
     if not re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?", name):
         return f"{name!r} must be two digits and one or two lowercase words, such as 26_name"
-    taken = {path.name[:2]: path.name for path in chapters(root)}
-    if name[:2] in taken:
-        return f"the number {name[:2]} already belongs to {taken[name[:2]]}"
-    places = f"course_lib/**/{name[3:]}.py course_lib/**/{name[3:]}/* tests/**/test_{name[3:]}.py"
-    used = [path for place in places.split() for path in root.glob(place)]
-    if used:
-        return f"choose another name, because {used[0].relative_to(root)} already exists"
-    return ""
+    places = f"notebooks/{name[:2]}_* course_lib/**/{name[3:]}.py tests/**/test_{name[3:]}.py"
+    used = [path.name for place in places.split() for path in root.glob(place)]
+    return f"choose another name, because {used[0]} already exists" if used else ""
 
 
 def notebook(text: str) -> str:
@@ -83,8 +78,4 @@ if __name__ == "__main__":
     name = parser.parse_args().name
     if wrong := problem(name):
         parser.error(wrong)
-    before = [path.name for path in chapters() if path.name < name][-1]
-    print("wrote:", *write(name), sep="\n")
-    print("Edit them, and replace everything that begins with TODO. Then move the paragraph that")
-    print(f"begins with *This is the last chapter* from the recap of {before} to the new chapter.")
-    print("In its place, write **Next:** and a question with a link to it. Then run: make sync")
+    print("wrote:", *write(name), "What to do next: CONTRIBUTING.md, 'A new chapter'", sep="\n")

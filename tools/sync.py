@@ -73,7 +73,7 @@ def reason(chapter: str, changed: set[str]) -> str:
 
 
 def main() -> None:
-    """Run every step that a change makes necessary, and print which steps are skipped and why."""
+    """Run every step that a change makes necessary, and print which steps these are."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--all", action="store_true", help="run every step, even without a change")
     everything = parser.parse_args().all
@@ -87,17 +87,11 @@ def main() -> None:
         if everything or any(file.startswith(tuple(places.split())) for file in changed):
             print(f"{script}: running", flush=True)
             subprocess.run([sys.executable, ROOT / script], cwd=ROOT, check=True)
-        else:
-            print(f"{script}: skipped, because nothing that it reads has changed")
-    skipped = 0
     for path in chapters():
         chapter = f"notebooks/{path.name}"
         if why := "--all" if everything else reason(chapter, changed):
             print(f"{chapter}: executed, because {why}", flush=True)
             run(path)
-        else:
-            skipped += 1
-    print(f"{skipped} chapters were not executed, because nothing that they use has changed")
     keep()
 
 

@@ -183,16 +183,6 @@ def training_notes() -> str:
     )
 
 
-def waiting() -> str:
-    """Report how long the tests take."""
-    seconds = {row["name"]: f"{row['seconds']:.0f}" for row in bench("tests")["rows"]}
-    total = seconds.pop("all")
-    parts = ", ".join(" ".join(part) for part in seconds.items())
-    return paragraph(
-        f"On two cores, `make test` takes {total} seconds. Seconds for each part: {parts}."
-    )
-
-
 # --- docs/results.md
 
 
@@ -346,7 +336,6 @@ REGIONS: dict[str, Callable[[], str]] = {
     ),
     "int8": int8,
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
-    "waiting": waiting,
     "table_2": table_2,
     "difference_effects": lambda: by_seed(
         read_entries(DIFFERENCES), itemgetter("name"), "val_loss"
@@ -358,15 +347,7 @@ REGIONS: dict[str, Callable[[], str]] = {
 
 
 def rewritten(page: str) -> str:
-    """Return a page with every region rewritten.
-
-    Raises ValueError if a region has no end or an unknown name.
-    """
-    names = [name for _, name, _ in REGION.findall(page)]
-    if not len(names) == page.count("<!-- results:") == page.count("<!-- end -->"):
-        raise ValueError("a region has no <!-- end -->, or an <!-- end --> has no region")
-    if unknown := [name for name in names if name not in REGIONS]:
-        raise ValueError(f"there are no results called {', '.join(unknown)}")
+    """Return a page with every region rewritten."""
     return REGION.sub(lambda region: region[1] + REGIONS[region[2]](), page)
 
 

@@ -74,22 +74,6 @@ def test_a_chapter_opens_with_a_title_a_statement_a_question_a_picture_and_a_box
 
 def test_every_chapter_embeds_its_current_pictures():
     assert embed_pictures.write(check=True) == [], "a figure has changed; run: make sync"
-    words = "![alt](../figures/07_encoder.svg)\n\nSome words."
-    old = embed_pictures.embedded(words, lambda name: "")
-    start = "![alt][07_encoder.svg]\n\nSome words.\n\n[07_encoder.svg]: "
-    assert old == f"{start}data:image/png;base64,"
-    assert embed_pictures.embedded(old, lambda name: "new") == old + "new"
-    assert embed_pictures.as_files(old) == f"{start}../figures/07_encoder.svg"
-
-
-def test_an_embedded_picture_keeps_the_colors_that_its_drawing_names():
-    drawn = Image.linear_gradient("L").convert("RGB")  # 256 grays
-    named = {"#005686": (0, 86, 134), "#007656": (0, 118, 86)}  # of the letters Q and V
-    for place, color in enumerate(named.values()):
-        drawn.putpixel((place, 0), color)
-    few = embed_pictures.reduced(drawn, " ".join(named)).convert("RGB")
-    assert [few.getpixel((place, 0)) for place in range(2)] == list(named.values())
-    assert len(few.getcolors()) <= embed_pictures.COLORS
 
 
 @chapter
@@ -136,17 +120,6 @@ def test_every_page_says_how_long_the_chapters_take():
     assert chapter_times.TOTAL.search(start) and chapter_times.TOTAL.search(readme)
     home = (ROOT / "docs" / "_site" / "index.md").read_text(encoding="utf-8")
     assert chapter_times.FAST_TOTAL.search(start) and chapter_times.FAST_TOTAL.search(home)
-
-
-def test_wrong_times_are_corrected():
-    row = "| 00 | Start here | {} | {} |\n"
-    text = row + "about {} hours to read and run; with all the exercises, about {}"
-    box = "About 90 minutes to read, {}\nwith the exercises."
-    text += ".\n\nThe **fast track** takes\nabout {} hours."
-    times = {"00": (90, 150, 90), "06": (30, 60, 30)}
-    wrong, right = text.format(1, 1, 1, 1, 1), text.format(90, 150, 2, 4, 2)
-    assert chapter_times.revised(wrong, "00", times) == right
-    assert chapter_times.revised(box.format(1), "00", times) == box.format(150)
 
 
 @chapter
@@ -272,21 +245,6 @@ def test_a_chapter_without_weights_runs_the_cells_without_the_tag(path):
     assert not read_from_weights(cells(path, "code"))
     tagged = [c for c in cells(path, "code") if NEEDS_WEIGHTS in c.metadata.get("tags", [])]
     assert not any(re.match(r"#\| ex|guess\(", cell.source) for cell in tagged), "tagged exercise"
-
-
-@pytest.mark.parametrize(
-    ("sources", "found"),
-    [
-        (["*model = load()", "def f():\n    return [model for _ in x]"], {"model"}),
-        (["*model = load()", "*model.eval()", "for model in models:\n    print(model)"], set()),
-        (["*import a", "from b import c as a", "a.d"], set()),
-        (["path = find_weights('gpt2')"], {"find_weights"}),
-    ],
-)
-def test_names_from_tagged_cells_are_found(sources, found):
-    tags = {"*": {"tags": [NEEDS_WEIGHTS]}}
-    made = [nbformat.v4.new_code_cell(s.lstrip("*"), metadata=tags.get(s[0], {})) for s in sources]
-    assert read_from_weights(made) == found
 
 
 @chapter

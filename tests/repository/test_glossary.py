@@ -24,20 +24,7 @@ def test_a_chapter_explains_each_term_of_the_field(term):
     assert len(found[term].split()) > 4 and term in found[term].lower()
 
 
-@pytest.mark.parametrize("bold", ["Guess", "You need", "Is it right?", "2. Predict.", "after"])
-def test_a_label_and_an_emphasized_word_are_not_terms(bold):
-    assert not glossary.is_term(bold)
-
-
 def test_a_term_has_the_first_sentence_and_chapter_that_contain_it():
     chapter, sentence = glossary.terms(CHAPTERS)["causal mask"]
     assert chapter == "06_masks.ipynb" and "earlier positions" in sentence
     assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(CHAPTERS)
-
-
-@pytest.mark.parametrize(
-    ("term", "before"),
-    [("special tokens", "tokens that are not text"), ("clipping", "occurs in the reference")],
-)
-def test_an_explanation_that_points_back_is_quoted_with_the_sentence_before_it(term, before):
-    assert before in glossary.terms(CHAPTERS)[term][1]

@@ -1,4 +1,4 @@
-"""The numbers in README and docs agree with the records, and a wrong number is found."""
+"""The numbers in README and docs agree with the records."""
 
 import ast
 import re
@@ -18,27 +18,7 @@ def test_every_page_agrees_with_the_records():
 def test_every_result_is_shown_somewhere():
     pages = "".join(page.read_text(encoding="utf-8") for page in update_results.PAGES)
     assert set(re.findall(r"<!-- results: (\w+) -->", pages)) == update_results.REGIONS.keys()
-
-
-def test_a_wrong_number_is_found_and_corrected(tmp_path):
-    page = tmp_path / "page.md"
-    right = update_results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
-    wrong = right.replace(" (", "9 (", 1)  # the first number in the table gets one more digit
-    page.write_text(wrong, encoding="utf-8")
-    assert update_results.write([page], check=True) == ["page.md"]
-    assert page.read_text(encoding="utf-8") == wrong != right
-    assert update_results.write([page]) == ["page.md"]
-    assert page.read_text(encoding="utf-8") == right and right.startswith("2.20\n")
-    assert update_results.write([page], check=True) == []
-
-
-@pytest.mark.parametrize(
-    "page",
-    ["<!-- results: training -->\n", "<!-- end -->", "<!-- results: speed -->\n<!-- end -->"],
-)
-def test_a_region_without_an_end_a_beginning_or_a_record_is_explained(page):
-    with pytest.raises(ValueError, match="a region has no|no results called speed"):
-        update_results.rewritten(page)
+    assert pages.count("<!-- results: ") == pages.count("<!-- end -->")
 
 
 def test_a_ratio_is_in_its_row_and_column(monkeypatch):
@@ -50,16 +30,6 @@ def test_a_ratio_is_in_its_row_and_column(monkeypatch):
     )
     assert written.splitlines()[0] == "|  | small | base |"
     assert written.splitlines()[2:] == ["| other | – | – |", "| ours | – | 1.23 (1.00 to 2.00) |"]
-
-
-def test_a_mean_is_shown_only_if_every_seed_was_trained():
-    runs = [("all", 0, 1.0), ("all", 1, 2.0), ("all", 2, 6.0), ("one", 1, 2.0)]
-    entries = [{"name": name, "seed": seed, "loss": loss} for name, seed, loss in runs]
-    written = update_results.by_seed(entries, lambda entry: entry["name"], "loss")
-    assert written.splitlines()[2:] == [
-        "| all | 1.000 | 2.000 | 6.000 | 3.0000 |",
-        "| one | – | 2.000 | – | – |",
-    ]
 
 
 def test_number_words_were_measured_as_described_on_the_page():
