@@ -3,10 +3,8 @@
 import random
 
 import pytest
-import torch
-from torch import nn
 
-from course_lib.batching import TokenBatches, average_weights, padding_fraction
+from course_lib.batching import TokenBatches, padding_fraction
 
 
 def make_rows(count, seed=0):
@@ -46,12 +44,6 @@ def test_padding_is_below_a_tenth_and_far_below_that_of_random_batches(batches):
     assert padding_fraction(batches.lengths, usual) > 0.35
 
 
-def test_a_batch_depends_only_on_seed_and_step(batches):
-    again = TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000, epochs=2)
-    for step in (batches.ends[0] + 1, batches.ends[0], 1):
-        assert all(map(torch.equal, batches(step), again(step)))
-
-
 def test_epochs_and_seeds_shuffle_the_pairs_differently(batches):
     other = TokenBatches(make_rows(3_000), 2_000, seed=4, pool_size=1_000)
     assert batches.plan(1) != batches.plan(2)
@@ -81,10 +73,3 @@ def test_every_step_has_a_batch_from_its_epoch(batches):
     for step in (0, batches.ends[2] + 1):
         with pytest.raises(ValueError, match=f"between 1 and {batches.ends[2]}, got step={step}"):
             batches(step)
-
-
-def test_the_average_of_one_checkpoint_is_itself_and_different_models_are_rejected():
-    state = nn.Linear(2, 3).state_dict()
-    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
-    with pytest.raises(ValueError, match="names or shapes differ"):
-        average_weights([state, nn.Linear(3, 2).state_dict()])

@@ -1,7 +1,5 @@
 """Batched beam search agrees with a search over lists, sentence by sentence."""
 
-import math
-
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB
@@ -80,16 +78,6 @@ def test_the_length_penalty_agrees_with_the_formula():
     assert torch.equal(length_penalty(torch.tensor([3.0, 30.0]), 0.0), torch.ones(2))
 
 
-def test_fewer_sentences_than_beams_score_minus_infinity():
-    model = tiny_transformer(tgt_vocab_size=5)
-    ids, scores = beam_search(
-        model, torch.tensor([[4, 5]]), **SPECIAL, beam_size=20, max_new_tokens=1
-    )
-    assert ids.shape == (1, 20, 1)
-    assert ids[0, 0].tolist() == [EOS]  # one finished; unfinished ones are not returned
-    assert scores.isfinite().sum() == 1 and scores[0, 1:].isneginf().all()
-
-
 def test_unfinished_sentences_are_returned_where_none_finished(generator):
     model = biased(tiny_transformer(), EOS, amount=-100.0).eval()
     src = random_ids(generator, SRC_VOCAB, 2, 3)
@@ -117,16 +105,7 @@ def test_a_finished_sentence_leaves_the_batch(monkeypatch):
     assert rows[0] == 16 and rows == sorted(rows, reverse=True) and rows[-1] < 16
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        (dict(beam_size=0), "beam_size=0"),
-        (dict(alpha=-0.1), "alpha=-0.1"),
-        (dict(alpha=math.nan), "alpha=nan"),
-        (dict(max_new_tokens=MAX_LEN + 1), f"={MAX_LEN + 1}"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("how", "words"), [(dict(beam_size=0), "=0"), (dict(alpha=-0.1), "=-0.1")])
 def test_an_impossible_search_is_explained(how, words):
     model = tiny_transformer()
     with pytest.raises(ValueError, match=says(words)):

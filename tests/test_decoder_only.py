@@ -78,16 +78,6 @@ def test_the_generator_or_else_torchs_own_decides_which_windows_are_drawn():
         assert_equal(random_windows(text, 9, 4), drawn)
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-@pytest.mark.parametrize("batch_size", [1, 4])
-def test_the_text_is_unchanged_and_keeps_its_type(generator, dtype, batch_size):
-    text = torch.arange(30, dtype=dtype)
-    windows = random_windows(text, batch_size, 5, generator)
-    assert {window.dtype for window in windows} == {dtype}
-    windows[0].add_(7)  # copies, not views
-    assert text.equal(torch.arange(30, dtype=dtype))
-
-
 @pytest.mark.filterwarnings("error")
 @BOTH_POSITIONS
 @BOTH_ORDERS

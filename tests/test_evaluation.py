@@ -47,12 +47,6 @@ def test_scores_agree_with_a_computation_by_hand():
     assert sharp["bleu_lower"] == pytest.approx(100) and 0 < sharp["chrf"] < 100
 
 
-@pytest.mark.parametrize(("written", "wanted"), [([], []), (["a"], ["a", "b"]), (["a"], [])])
-def test_texts_without_references_have_no_scores(written, wanted):
-    with pytest.raises(ValueError, match=f"{len(written)} texts .* {len(wanted)}"):
-        corpus_scores(written, wanted)
-
-
 def test_tokens_are_counted_over_all_rows_without_padding(generator):
     right = random_ids(generator, TGT_VOCAB, B, T)
     targets = right.clone()
@@ -88,19 +82,12 @@ def test_it_is_one_minus_the_harmonic_mean_of_precision_and_recall(pairs):
 
 
 REFUSED = [
-    *((exact_match, pair, [*map(len, pair)]) for pair in [(["a"], ["a", "b"]), ([], [])]),
+    (exact_match, (["a"], ["a", "b"]), [1, 2]),
+    (corpus_scores, (["a"], ["a", "b"]), [1, 2]),
     (token_accuracy, (torch.zeros(B, T, 9), torch.full((B, T), PAD), PAD), [f"all {B * T}"]),
-    *(
-        (alignment_from_attention, (torch.ones(shape), threshold), [shape, threshold])
-        for shape, threshold in [((T, S), 0.0), ((T, S), 1.01), ((T, S), math.nan), ((S,), 0.5),
-                                 ((2, T, S), 0.5)]
-    ),
-    *(
-        (alignment_error_rate, pair, ["at least one link", *map(len, pair)])
-        for pair in [([set()], []), ([], []), ([set()], [set()]),
-                     ([{(0, 0)}], [{(0, 0)}, {(1, 1)}])]
-    ),
-]  # fmt: skip
+    (alignment_from_attention, (torch.ones(T, S), 0.0), [(T, S), 0.0]),
+    (alignment_error_rate, ([set()], [set()]), ["at least one link", 1]),
+]
 
 
 @pytest.mark.parametrize(("measure", "arguments", "words"), REFUSED)

@@ -58,12 +58,6 @@ def test_both_paths_agree_with_loops_when_all_widths_are_free(generator, kind):
     assert_equal(fused, by_loops)
 
 
-def test_heads_are_consecutive_columns():
-    x = torch.arange(2 * 6).view(1, 2, 6)  # two tokens, columns 0 … 5
-    expected = [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
-    assert split_heads(x, num_heads=3).tolist() == expected
-
-
 @BOTH_PATHS
 def test_dropout_drops_some_weights_and_scales_up_the_rest(generator, need_weights):
     layer, inputs = free_layer(dropout=0.5), random_inputs(generator, 10)

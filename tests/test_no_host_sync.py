@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -78,10 +77,3 @@ def test_a_step_never_waits_for_the_device(name, bfloat16, monkeypatch, tmp_path
     with NoWords():
         step()
     assert {p.device.type for p in model.parameters()} == {UNREADABLE}
-
-
-def test_the_progress_bar_reads_no_loss_between_measurements_on_a_device():
-    task = SimpleNamespace(is_measured=lambda step: False)
-    losses = torch.zeros(2, device=UNREADABLE)
-    state = SimpleNamespace(losses=losses, task=task, step=20, history=[dict(val_loss=2.5)])
-    assert loop.latest_losses(state) == "val loss 2.500"

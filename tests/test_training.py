@@ -136,31 +136,20 @@ def test_the_cosine_agrees_with_torch_after_the_warm_up():
         schedule.step()
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        partial(PAPER, 5, warmup_steps=0), partial(PAPER, 5, d_model=0), partial(PAPER, 0),
-        *(
-            partial(SHORT, step, steps=7, scale=1, cooldown_steps=last)
-            for step, last in [(0, 3), (8, 3), (5, 0)]
-        ),
-        *(
-            partial(COSINE, step, warmup_steps=warmup_steps, steps=10)
-            for step, warmup_steps in [(0, 3), (11, 3), (5, 0)]
-        ),
-    ],
-    **NAMED,
-)  # fmt: skip
+IMPOSSIBLE = [
+    partial(PAPER, 0),
+    partial(SHORT, 8, steps=7, scale=1, cooldown_steps=3),
+    partial(COSINE, 11, steps=10),
+]
+
+
+@pytest.mark.parametrize("schedule", IMPOSSIBLE, **NAMED)
 def test_the_schedules_explain_impossible_steps(schedule):
     with pytest.raises(ValueError, match=says(schedule.args[0], "positive")):
         schedule()
 
 
 # --- Adam
-
-
-def test_adam_has_the_papers_hyperparameters():
-    assert ADAM == {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}  # §5.3
 
 
 @pytest.mark.parametrize("options", [{}, dict(betas=(0.7, 0.9), eps=1e-3)], ids=str)
