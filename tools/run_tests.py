@@ -1,9 +1,11 @@
-"""Run everything that CI runs, and print the time of each part."""
+"""Run everything that CI runs, print the time of each part, and count all tests."""
 
 import os
 import subprocess
 import sys
+import tempfile
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,49 +43,74 @@ BESIDE = [  # the first group loads what chapter 11 trains, and mostly waits
     {**SITE, "browser": [*NO_NBVAL, "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]
-Result = tuple[bool, float, str]  # whether a part failed, its seconds, and what it printed
+Counts = tuple[int, int, int]  # how many tests passed, failed and were skipped
+Result = tuple[Counts, float, str]  # the counts of a part, its seconds, and what it printed
 
 
-def run(name: str, arguments: list[str], beside: bool = False) -> Result:
+def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> Result:
     """Run one part; if it runs in parallel with other parts, capture what it prints."""
     if not beside:
         print(f"== {name}", flush=True)
-    start = time.perf_counter()
+    start, report = time.perf_counter(), folder / f"{name}.xml"
+    if arguments[:2] == PYTEST[:2]:
+        arguments = [*arguments, f"--junitxml={report}"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     streams = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if beside else {}
     done = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=one_thread, text=True, **streams
     )
-    return done.returncode != 0, time.perf_counter() - start, done.stdout or ""
+    return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
 
 
-def run_each(parts: Parts, beside: bool = False) -> dict[str, Result]:
+def counted(report: Path, code: int) -> Counts:
+    """Read the counts from a report; if there is no report, use the exit code instead."""
+    if not report.exists():
+        return int(code == 0), int(code != 0), 0
+    suite = ET.parse(report).getroot().find("testsuite")
+    ran, skipped = int(suite.get("tests")), int(suite.get("skipped"))
+    failed = int(suite.get("failures")) + int(suite.get("errors"))
+    unsaid = int(code != 0 and failed == 0)  # the runner failed, but none of its tests did
+    return ran - skipped - failed, failed + unsaid, skipped
+
+
+def run_each(parts: Parts, folder: Path, beside: bool = False) -> dict[str, Result]:
     """Run several parts, one after another."""
-    return {name: run(name, arguments, beside) for name, arguments in parts.items()}
+    return {name: run(name, arguments, folder, beside) for name, arguments in parts.items()}
 
 
-def main(parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE) -> int:
+def run_all(
+    parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE
+) -> tuple[dict[str, float], Counts, list[str]]:
     """Run all parts, even if some fail, and run each group in ``beside`` in parallel with them.
 
-    The first group starts after the first part, and the other groups start immediately. Prints the
-    seconds of each part, and returns the exit code.
+    The first group starts after the first part, and the other groups start immediately. Returns
+    the seconds for each part and in total, the total counts, and the names of the failed parts.
     """
     start = time.perf_counter()
-    with ThreadPoolExecutor() as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
         first, *later = parts
-        running = [pool.submit(run_each, group, True) for group in beside[1:]]
-        results = run_each({first: parts[first]})
-        running += [pool.submit(run_each, group, True) for group in beside[:1]]
-        results |= run_each({name: parts[name] for name in later})
+        running = [pool.submit(run_each, group, Path(folder), True) for group in beside[1:]]
+        results = run_each({first: parts[first]}, Path(folder))
+        running += [pool.submit(run_each, group, Path(folder), True) for group in beside[:1]]
+        results |= run_each({name: parts[name] for name in later}, Path(folder))
         for group in running:
             for name, result in group.result().items():
                 print(f"== {name}, in parallel", result[2], sep="\n", flush=True)
                 results[name] = result
-    times = [f"{name} {seconds:.0f}" for name, (_, seconds, _) in results.items()]
-    print("\nseconds:", ", ".join([*times, f"all {time.perf_counter() - start:.0f}"]))
-    failed = [name for name, (has_failed, *_) in results.items() if has_failed]
-    print("failed (see above):" if failed else "everything passed", ", ".join(failed))
-    return int(bool(failed))
+    times = {name: seconds for name, (_, seconds, _) in results.items()}
+    times["all"] = time.perf_counter() - start
+    totals = tuple(map(sum, zip(*(counts for counts, _, _ in results.values()), strict=True)))
+    return times, totals, [name for name, (counts, _, _) in results.items() if counts[1]]
+
+
+def main(parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE) -> int:
+    """Run all parts, print a summary, and return the exit code."""
+    times, (passed, failed, skipped), broken = run_all(parts, beside)
+    print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
+    if broken:
+        print("failed (see above):", ", ".join(broken))
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return int(failed > 0)
 
 
 if __name__ == "__main__":
