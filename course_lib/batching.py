@@ -124,7 +124,8 @@ def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
     Paper: §6.1, the last 5 checkpoints of the base model, and the last 20 of the big model.
     Takes state dicts, averages them in float64, and returns a new one with the dtypes of the first.
-    Raises ValueError if there are no state dicts, or if their names or shapes differ.
+    Raises ValueError if there are no state dicts, if their names or shapes differ, or if tensors of
+    integers, complex numbers or flags differ.
 
     >>> average_weights([{"w": torch.tensor([1.0, 4.0])}, {"w": torch.tensor([3.0, 0.0])}])
     {'w': tensor([2., 2.])}
@@ -135,7 +136,12 @@ def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     for state in states:
         if {name: value.shape for name, value in state.items()} != first:
             raise ValueError("cannot average weights whose names or shapes differ")
+        for name, value in state.items():
+            if not value.is_floating_point() and not value.equal(states[0][name]):
+                raise ValueError(f"cannot average {name}: {value.dtype} is not a floating point")
     return {
         name: torch.stack([state[name].double() for state in states]).mean(dim=0).to(value.dtype)
+        if value.is_floating_point()
+        else value.clone()
         for name, value in states[0].items()
     }

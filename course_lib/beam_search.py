@@ -4,13 +4,12 @@
 
 __all__ = ["beam_step", "take", "FinishedPool", "length_penalty", "Beams", "beam_search"]
 
-import math
-
 import torch
 from torch import Tensor
 
 from .decoding import generation_mode
 from .kv_cache import decoding_engine
+from .support.input_checks import check_no_nan
 from .transformer import Transformer
 
 
@@ -23,6 +22,7 @@ def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tens
     (B, 2K), best first. The padding token ``pad_id`` is never chosen.
     """
     K, V = logits.shape[1:]
+    check_no_nan(logits)
     norm = logits.logsumexp(dim=-1, keepdim=True)  # (B, K, 1): log-probability = logit - norm
     allowed = logits.index_fill(2, torch.tensor(pad_id, device=logits.device), float("-inf"))
     best, tokens = allowed.topk(min(2 * K, V), dim=-1)  # (B, K, n): more are never needed
@@ -129,7 +129,7 @@ def beam_search(
     Shapes: src (B, S) → ids (B, K, T) without bos_id, best first, and scores (B, K), the
     log-probabilities divided by the penalty. If none of a sentence's hypotheses has ended when the
     limit is reached, the unfinished ones are returned. A score of -inf marks a missing sentence.
-    Raises ValueError if beam_size is below 1 or alpha is below 0, and in the same cases as
+    Raises ValueError if beam_size is below 1 or alpha is not from 0 to 10, and in the same cases as
     ``generation_mode``.
     Differs: the paper generates at most 50 tokens more than the source has; we generate at most
     ``max_new_tokens``.
@@ -138,8 +138,8 @@ def beam_search(
     Differs: a finished hypothesis enters the pool only if it is among the K best continuations;
     in the paper's code, it need only be among the 2K best.
     """
-    if beam_size < 1 or not 0 <= alpha < math.inf:
-        raise ValueError(f"{beam_size=} must be positive, and {alpha=} finite and at least 0")
+    if beam_size < 1 or not 0 <= alpha <= 10:  # beyond 10, nothing but the length counts
+        raise ValueError(f"{beam_size=} must be positive, and {alpha=} from 0 to 10")
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         beams = Beams(model, src, bos_id, beam_size, limit, use_cache)
         empty = torch.full_like(beams.tgt[..., 1:], model.config.pad_id)  # (B, K, limit)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .kv_cache import decoding_engine
-from .support.input_checks import check_scores, check_special_ids
+from .support.input_checks import check_no_nan, check_scores, check_special_ids
 from .transformer import Transformer
 
 
@@ -74,7 +74,8 @@ def generation_mode(
 
 
 def argmax_tokens(logits: Tensor) -> Tensor:
-    """Choose the most likely token of every row: (B, V) → (B,)."""
+    """Choose the most likely token of every row: (B, V) → (B,); raise ValueError for nan."""
+    check_no_nan(logits)
     return logits.argmax(dim=-1)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor
 
-from .support.input_checks import check_targets
+from .support.input_checks import check_no_nan, check_targets, check_texts
 
 
 def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
@@ -27,8 +27,7 @@ def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
     >>> exact_match(["eins", "zwo"], ["eins", "zwei"])
     0.5
     """
-    if not references or len(texts) != len(references):
-        raise ValueError(f"{len(texts)} texts cannot be compared with {len(references)} references")
+    check_texts(texts, references)
     return sum(a == b for a, b in zip(texts, references, strict=True)) / len(references)
 
 
@@ -38,9 +37,11 @@ def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
     This does not measure translation quality, because every mistake is corrected before the next
     prediction.
     Shapes: logits (B, T, V), targets (B, T); targets equal to ``pad_id`` are not counted.
-    Raises ValueError if the targets do not fit the logits, or all of them are padding.
+    Raises ValueError if the targets do not fit the logits, the logits contain nan, or all targets
+    are padding.
     """
     check_targets(logits, targets)
+    check_no_nan(logits)
     real = targets != pad_id  # (B, T)
     if not real.any():
         raise ValueError(f"all {targets.numel()} targets are padding, so no token can be counted")
@@ -57,8 +58,7 @@ def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, 
     Raises ValueError if the numbers of texts and references differ, or if there are none.
     Differs: the paper scores tokenized text with compounds split at hyphens; we score plain text.
     """
-    if not references or len(texts) != len(references):
-        raise ValueError(f"{len(texts)} texts cannot be compared with {len(references)} references")
+    check_texts(texts, references)
     scores: dict[str, float | str] = {}
     metrics = {"bleu": BLEU(), "bleu_lower": BLEU(lowercase=True), "chrf": CHRF()}
     for name, metric in metrics.items():

@@ -27,6 +27,7 @@ from .decoder import DecoderLayer
 from .masks import causal_mask, padding_mask
 from .multi_head import MultiHeadAttention, join_heads, split_heads
 from .support.input_checks import (
+    check_continues,
     check_ids,
     check_room,
     check_rows,
@@ -55,9 +56,11 @@ class AttentionCache:
         """Store the keys (B, H, T, d_k) and values (B, H, T, d_v) of T new tokens.
 
         Returns views of all stored keys (B, H, length, d_k) and values, with the newest last.
-        Raises ValueError if the number of rows has changed, or if there is not enough room.
+        Raises ValueError if the rows, the heads or a width have changed, or there is no room.
         """
         check_room(keys, values, self.keys, self.length, self.max_len)
+        check_continues(keys, self.keys, "keys")
+        check_continues(values, self.values, "values")
         start, self.length = self.length, self.length + keys.size(2)
         if self.keys is None or self.values is None:
             self.keys = keys.new_empty(*keys.shape[:2], self.max_len, keys.size(3))

@@ -125,7 +125,10 @@ def training_step(
     ``rate`` becomes the learning rate of all parameter groups.
     Gradients with a joint norm above clip_norm are scaled down.
     Returns the sum of the losses before the update, as a detached scalar.
+    Raises ValueError if clip_norm is not positive.
     """
+    if not clip_norm > 0:
+        raise ValueError(f"{clip_norm=} must be a positive number")
     optimizer.zero_grad()
     total = torch.zeros(())
     for loss in losses:

@@ -73,3 +73,11 @@ def test_every_step_has_a_batch_from_its_epoch(batches):
     for step in (0, batches.ends[2] + 1):
         with pytest.raises(ValueError, match=f"between 1 and {batches.ends[2]}, got step={step}"):
             batches(step)
+
+
+@pytest.mark.parametrize("numbers", [[1, 2], [True, False], [1j, 2j]])
+def test_only_floating_point_weights_are_averaged_unless_they_agree(numbers):
+    first, second = ({"w": torch.tensor([number])} for number in numbers)
+    with pytest.raises(ValueError, match=str(first["w"].dtype)):
+        average_weights([first, second])
+    assert average_weights([first, first])["w"].equal(first["w"])

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from course_lib.beam_search import beam_search, length_penalty
 from course_lib.data import pad_rows
-from course_lib.decoding import greedy_decode
+from course_lib.decoding import greedy_decode, sample_decode
 from course_lib.kv_cache import DecodingEngine
 
 
@@ -111,3 +111,18 @@ def test_an_impossible_search_is_explained(how, words):
     with pytest.raises(ValueError, match=says(words)):
         beam_search(model, torch.tensor([[4]]), **(SPECIAL | how))
     assert model.training
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_weights_that_are_nan_are_reported_and_not_decoded(use_cache):
+    model, src = tiny_transformer().float().eval(), torch.tensor([[3, 4]])
+    model.tgt_embedding.weight.data[BOS] = math.nan
+    for decode in (beam_search, greedy_decode, sample_decode):
+        with pytest.raises(ValueError, match="nan"):
+            decode(model, src, **SPECIAL, use_cache=use_cache)
+
+
+@pytest.mark.parametrize("alpha", [500, 10.5, math.nan])
+def test_a_penalty_that_leaves_no_score_is_refused(alpha):
+    with pytest.raises(ValueError, match=f"alpha={alpha}"):
+        beam_search(tiny_transformer(), torch.tensor([[3, 4]]), **SPECIAL, alpha=alpha)

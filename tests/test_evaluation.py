@@ -94,3 +94,15 @@ REFUSED = [
 def test_impossible_measurements_are_rejected(measure, arguments, words):
     with pytest.raises(ValueError, match=says(*words)):
         measure(*arguments)
+
+
+@pytest.mark.parametrize("measure", [exact_match, corpus_scores])
+def test_one_string_is_not_a_list_of_texts(measure):
+    for texts in (("eins", "eins"), (["e"], "e"), ("e", ["e"])):
+        with pytest.raises(ValueError, match="not one string"):
+            measure(*texts)
+
+
+def test_logits_of_nan_are_never_right():
+    with pytest.raises(ValueError, match="nan"):
+        token_accuracy(torch.full((1, 2, 3), math.nan), torch.zeros(1, 2).long(), 2)

@@ -301,3 +301,13 @@ def test_positions_beyond_the_model_are_rejected():
     engine.step(torch.full((2, MAX_LEN), BOS))
     with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
         engine.step(torch.full((2, 1), BOS))
+
+
+@pytest.mark.parametrize("shapes", [((2, 3, 1, 4), (2, 3, 1, 1)), ((2, 3, 1, 1), (2, 3, 1, 4))])
+def test_other_widths_or_heads_than_before_are_refused_before_anything_is_stored(shapes):
+    cache, keys = AttentionCache(4), torch.ones(2, 3, 1, 4)
+    cache.append(keys, keys)
+    for wrong in (shapes, [(2, 1, 1, 4)] * 2):  # each would broadcast
+        with pytest.raises(ValueError, match=says("heads and the width")):
+            cache.append(*map(torch.ones, wrong))
+    assert cache.length == 1

@@ -242,3 +242,13 @@ def test_a_long_sum_in_half_precision_is_finite(pad_id):
     torch.testing.assert_close(loss.item(), math.log(64), rtol=1e-4, atol=0)
     wide = label_smoothed_cross_entropy(torch.zeros(2, 100_000).half(), targets[:2], pad_id=pad_id)
     torch.testing.assert_close(wide.item(), math.log(100_000), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("clip_norm", [-1.0, 0.0, math.nan])
+def test_a_limit_that_would_turn_gradients_around_is_refused(clip_norm):
+    model = nn.Linear(1, 1)
+    before = model.weight.clone()
+    with pytest.raises(ValueError, match=f"clip_norm={clip_norm}"):
+        loss = model(torch.ones(1)).sum()
+        training_step(model, torch.optim.SGD(model.parameters()), [loss], 1, clip_norm=clip_norm)
+    assert model.weight.equal(before)

@@ -279,6 +279,15 @@ def check_room(
         )
 
 
+def check_continues(new: Tensor, stored: Tensor | None, name: str) -> None:
+    """Raise ValueError if new keys or values have other heads or another width than stored ones."""
+    if stored is not None and (new.size(1), new.size(3)) != (stored.size(1), stored.size(3)):
+        raise ValueError(
+            f"{name} {tuple(new.shape)} do not continue the stored {tuple(stored.shape)}: the "
+            "heads and the width must stay the same"
+        )
+
+
 def check_rows(ids: Tensor, sources: int) -> None:
     """Check that every source has the same number of target rows."""
     if len(ids) % sources:
@@ -295,6 +304,20 @@ def check_scores(scores: Tensor, temperature: float) -> None:
             f"logits divided by temperature={temperature} contain nan, infinity, or a row without "
             "a finite score, so no token can be sampled; check the logits, or raise the temperature"
         )
+
+
+def check_no_nan(logits: Tensor) -> None:
+    """Raise ValueError if logits contain nan; like ``check_scores``, only on the CPU."""
+    if logits.device.type == "cpu" and logits.isnan().any():
+        raise ValueError("the logits contain nan; check the weights of the model with isfinite()")
+
+
+def check_texts(texts: Sequence[str], references: Sequence[str]) -> None:
+    """Raise ValueError unless there are as many texts as references, at least one, in two lists."""
+    if isinstance(texts, str) or isinstance(references, str):
+        raise ValueError("the texts and the references must be lists of strings, not one string")
+    if not references or len(texts) != len(references):
+        raise ValueError(f"{len(texts)} texts cannot be compared with {len(references)} references")
 
 
 def first_line(error: BaseException) -> str:
