@@ -3,6 +3,7 @@
 The output heads of a published model are not loaded, because each task has a different head.
 """
 
+import re
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -54,8 +55,17 @@ def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
         num_segments=fields.size("type_vocab_size"),
     )
     eps = fields.number("layer_norm_eps", 1e-12, least=0.0)
-    model = LAYOUT.build(read_weights(folder), config, EncoderOnly)
+    weights = read_weights(folder)
+    named = {re.sub(r"LayerNorm\.(gamma|beta)$", _newer, name): weights[name] for name in weights}
+    if len(named) < len(weights):
+        raise ValueError(f"a LayerNorm in {folder} has both older and newer names")
+    model = LAYOUT.build(named, config, EncoderOnly)
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.eps = eps
     return model, read_tokenizer(folder)
+
+
+def _newer(older: re.Match[str]) -> str:
+    """Return today's name of a norm's parameter; files of 2018 say gamma and beta."""
+    return "LayerNorm.weight" if older[1] == "gamma" else "LayerNorm.bias"

@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from course_lib.interop.config_fields import read_json
-from course_lib.interop.gguf_file import read_metadata
+from course_lib.interop.gguf_file import is_gguf, read_metadata
 
 Message = Mapping[str, str]  # with the keys "role" and "content"
 
@@ -33,7 +33,7 @@ def read_chat_template(path: Path | str) -> ChatTemplate:
     Raises ValueError if there is no template, because then the model can only continue text.
     """
     path = Path(path)
-    content = _from_gguf(path) if path.suffix == ".gguf" else _from_folder(path)
+    content = _from_gguf(path) if is_gguf(path) else _from_folder(path)
     if not isinstance(content.get("chat_template"), str):
         raise ValueError(
             f"{path} contains no chat template, so the model can continue text but cannot chat; "

@@ -45,6 +45,13 @@ class ConfigFields:
             return float(value)
         raise self.uncovered(name, f"numbers of at least {least:g}")
 
+    def sequence(self, name: str, kind: type) -> list[Any]:
+        """Return a list of values of one type."""
+        value = self.content.get(name)
+        if isinstance(value, list) and all(type(item) is kind for item in value):
+            return value
+        raise self.uncovered(name, f"lists of {kind.__name__}")
+
     def uncovered(self, name: str, covered: str) -> ValueError:
         """Return the error for a value that a loader does not support."""
         found = f"has no field {name}"
@@ -57,7 +64,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a file that contains one JSON object; raise ValueError for any other content."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as JSON ({error}); download it again") from None
     if not isinstance(content, dict):
         shown = reprlib.repr(content)

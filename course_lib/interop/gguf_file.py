@@ -38,14 +38,13 @@ PRE_TOKENIZERS: Mapping[str, list[PreTokenizer]] = {  # by the names that llama.
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """Read the fields of a GGUF file; raise ValueError if the file is damaged."""
-    reader = _reader(path, path.stat().st_mtime_ns)
-    return {name: field.contents() for name, field in reader.fields.items()}
+    return {name: field.contents() for name, field in _open(path).fields.items()}
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a GGUF file's weights by name, in float32; raise ValueError for unsupported types."""
     weights = {}
-    for tensor in _reader(path, path.stat().st_mtime_ns).tensors:
+    for tensor in _open(path).tensors:
         try:
             numbers = dequantize(np.asarray(tensor.data), tensor.tensor_type)  # a memmap is slow
         except NotImplementedError as error:
@@ -54,13 +53,30 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return weights
 
 
+def is_gguf(path: Path) -> bool:
+    """Return whether a path names a GGUF file."""
+    return path.suffix.lower() == ".gguf"
+
+
+def _open(path: Path) -> GGUFReader:
+    """Open a GGUF file, unless the same file is open already."""
+    about = path.stat()
+    return _reader(path, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+
+
 @lru_cache(maxsize=1)  # because weights, tokenizer and chat template are read separately
-def _reader(path: Path, changed: int) -> GGUFReader:
-    """Open a GGUF file; its modification time is part of the cache key."""
+def _reader(path: Path, version: tuple[int, ...]) -> GGUFReader:
+    """Open a GGUF file; ``version`` is in the cache key, because a copy can keep an old time."""
     try:
-        return GGUFReader(path)
+        reader = GGUFReader(path)
     except Exception as error:  # arbitrary bytes make the reader fail in many ways
         raise ValueError(f"{path} is not a GGUF file ({error}); download it again") from None
+    end = reader.data_offset
+    for tensor in sorted(reader.tensors, key=lambda tensor: tensor.data_offset):
+        if tensor.data_offset != end:
+            raise ValueError(f"{path}: {tensor.name} is not where it belongs; download it again")
+        end += -(-int(tensor.n_bytes) // reader.alignment) * reader.alignment
+    return reader
 
 
 def build_tokenizer(fields: ConfigFields) -> Tokenizer:
@@ -72,16 +88,21 @@ def build_tokenizer(fields: ConfigFields) -> Tokenizer:
     pre = fields.choice("tokenizer.ggml.pre", PRE_TOKENIZERS)
     is_llama3 = pre == "llama-bpe"
     adds_bos = fields.choice("tokenizer.ggml.add_bos_token", [True, False], default=is_llama3)
-    tokens = fields.content["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ")) for merge in fields.content["tokenizer.ggml.merges"]]
+    tokens = fields.sequence("tokenizer.ggml.tokens", str)
+    merges = [tuple(merge.split(" ")) for merge in fields.sequence("tokenizer.ggml.merges", str)]
+    if any(len(merge) != 2 for merge in merges):
+        raise fields.uncovered("tokenizer.ggml.merges", "pairs of tokens with a space between")
+    kinds = fields.sequence("tokenizer.ggml.token_type", int)
+    if len(kinds) != len(tokens):
+        raise fields.uncovered("tokenizer.ggml.token_type", "one type for each token")
     ids = {token: number for number, token in enumerate(tokens)}
     tokenizer = Tokenizer(BPE(ids, merges, ignore_merges=is_llama3))
-    for token, kind in zip(tokens, fields.content["tokenizer.ggml.token_type"], strict=True):
+    for token, kind in zip(tokens, kinds, strict=True):
         if kind in (TokenType.CONTROL, TokenType.USER_DEFINED):
             is_special = kind == TokenType.CONTROL
             tokenizer.add_tokens([AddedToken(token, normalized=False, special=is_special)])
     if adds_bos:
-        bos_id = fields.content["tokenizer.ggml.bos_token_id"]
+        bos_id = fields.choice("tokenizer.ggml.bos_token_id", range(len(tokens)))
         bos = tokens[bos_id]
         tokenizer.post_processor = TemplateProcessing(f"{bos} $A", None, [(bos, bos_id)])
     tokenizer.pre_tokenizer = Sequence(PRE_TOKENIZERS[pre])

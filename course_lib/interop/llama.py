@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from course_lib.interop.config_fields import MOST_LAYERS, ConfigFields, read_config
-from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_tensors
+from course_lib.interop.gguf_file import build_tokenizer, is_gguf, read_metadata, read_tensors
 from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 from course_lib.support.input_checks import head_width
@@ -71,7 +71,7 @@ def from_pretrained(
     Returns the model in eval mode and its tokenizer (None if the folder has none).
     Raises ValueError if a configuration field is not supported, or a weight does not fit.
     """
-    if Path(path).suffix == ".gguf":
+    if is_gguf(Path(path)):
         return _from_gguf(Path(path), model_class)
     config = _to_config(read_config(path, ("llama", "mistral", "qwen2", "qwen3"), FIXED))
     weights = read_weights(path)
@@ -91,18 +91,28 @@ def _from_gguf(
     fields.choice("general.architecture", ["llama"])
     tokenizer = build_tokenizer(fields)
     weights = read_tensors(path)
-    scaling = {name: metadata.get(f"llama.rope.scaling.{name}") for name in ("type", "factor")}
     content = {ours: metadata[name] for ours, name in GGUF_FIELDS.items() if name in metadata}
     content |= {
         "vocab_size": tokenizer.get_vocab_size(),
         "tie_word_embeddings": "output.weight" not in weights,
-        "rope_scaling": {} if scaling["type"] in (None, "none") else scaling,
+        "rope_scaling": _gguf_scaling(metadata),
     }
     config = _to_config(ConfigFields(content, f"{path.name} (fields named as in config.json)"))
+    d_k = head_width(config.d_model, config.num_heads, config.d_k)
+    for name in ("rope.dimension_count", "attention.value_length"):
+        fields.choice(f"llama.{name}", [d_k], default=d_k)
     config = replace(config, qkv_bias="blk.0.attn_q.bias" in weights)
     if "rope_freqs.weight" in weights:  # for example, in Llama 3.1
         config = replace(config, rope_factors=tuple(weights["rope_freqs.weight"].tolist()))
     return GGUF.build(weights, config, ModernDecoder, model_class), tokenizer
+
+
+def _gguf_scaling(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the scaling of RoPE; without a type, a factor is linear, as in llama.cpp."""
+    older = metadata.get("llama.rope.scale_linear")
+    factor = metadata.get("llama.rope.scaling.factor", older) or None
+    kind = metadata.get("llama.rope.scaling.type", "linear" if factor else "none")
+    return {} if kind == "none" else {"type": kind, "factor": factor}
 
 
 def _to_config(fields: ConfigFields) -> ModernConfig:

@@ -69,6 +69,11 @@ class MarianTokenizer:
         self.ids: dict[str, int] = read_json(Path(folder) / "vocab.json")
         if not self.ids.keys() >= {"<pad>", "</s>", "<unk>"}:
             raise ValueError(f"{folder}: vocab.json lacks <pad>, </s> or <unk>; download it again")
+        if sorted(map(repr, self.ids.values())) != sorted(map(repr, range(len(self.ids)))):
+            raise ValueError(
+                f"{folder}: the ids in vocab.json must be 0 to {len(self.ids) - 1}, each once; "
+                "download it again"
+            )
         self.tokens = {number: token for token, number in self.ids.items()}
         self.pad_id = self.ids["<pad>"]
         self.eos_id = self.ids["</s>"]

@@ -28,10 +28,7 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
     for single in SINGLE_FILES:
         index = Path(folder) / f"{single}.index.json"
         if index.is_file():
-            weights: dict[str, Tensor] = {}
-            for file in sorted(set(read_json(index).get("weight_map", {}).values())):
-                weights |= _read_tensors(index.with_name(file))
-            return weights
+            return _read_shards(index)
         present = sorted(path.name for path in Path(folder).glob(single.replace(".", "*.")))
         if present == [single]:
             return _read_tensors(Path(folder) / single)
@@ -43,12 +40,30 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
     raise ValueError(f"{folder} contains neither {' nor '.join(SINGLE_FILES)}")
 
 
+def _read_shards(index: Path) -> dict[str, Tensor]:
+    """Read each weight from the file that an index names for it, whatever the others contain."""
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(type(file) is str for file in places.values()):
+        raise ValueError(f"{index} does not say which file has which weight; download it again")
+    weights: dict[str, Tensor] = {}
+    for file in sorted(set(places.values())):
+        found = _read_tensors(index.with_name(file))
+        wanted = [name for name, place in places.items() if place == file]
+        if missing := [name for name in wanted if name not in found]:
+            raise ValueError(f"{index} says that {file} has {missing[0]}; download both again")
+        weights |= {name: found[name] for name in wanted}
+    return weights
+
+
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     """Read one file, without running any code that it may contain."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
+        weights = dict(torch.load(path, map_location="cpu", weights_only=True))
+        if not all(isinstance(x, Tensor) and x.layout == torch.strided for x in weights.values()):
+            raise TypeError("something in it is not a dense tensor")
+        return weights
     except Exception as error:  # arbitrary bytes make readers fail in many ways
         raise ValueError(
             f"{path} cannot be read as tensors ({type(error).__name__}); download the file again, "
@@ -139,7 +154,8 @@ class Layout:
         for ours, parameter in model.named_parameters(remove_duplicate=False):
             name = self._published_name(ours)
             if name in given:
-                _check_weight(name, given[name], self.to_published(name, parameter.detach()).shape)
+                expected = self.to_published(name, parameter.detach())
+                _check_weight(name, given[name], expected.shape, parameter.dtype)
                 value = self.to_ours(name, given.pop(name))
                 if not matched.setdefault(parameter, value).equal(value):
                     raise ValueError(f"{name} differs from the weight that it is tied to")
@@ -159,13 +175,19 @@ class Layout:
         return name.replace("*", number[1]) if number else name
 
 
-def _check_weight(name: str, value: Tensor, expected: torch.Size) -> None:
-    """Check a published weight's shape and type, and that its numbers are finite."""
+def _check_weight(name: str, value: Tensor, expected: torch.Size, dtype: torch.dtype) -> None:
+    """Check a published weight's shape and type, and that its numbers are finite in ``dtype``."""
+    if value.is_floating_point() and value.dtype.itemsize < 2:
+        raise ValueError(
+            f"{name} has numbers of 8 bits ({value.dtype}), which need scales that this loader "
+            "does not read; choose a model with weights in bfloat16, float16 or float32"
+        )
     if value.shape != expected or not value.is_floating_point():
         turned = " (it is transposed)" if value.shape == expected[::-1] != expected else ""
         raise ValueError(
             f"{name} is {value.dtype} of shape {tuple(value.shape)}{turned}; this model needs "
             f"floating-point numbers of shape {tuple(expected)}"
         )
-    if not value.isfinite().all():
-        raise ValueError(f"{name} contains nan or infinity; download the weights again")
+    if not value.to(dtype).isfinite().all():
+        wide = f", or numbers too large for {dtype}" if value.isfinite().all() else ""
+        raise ValueError(f"{name} contains nan or infinity{wide}; download the weights again")

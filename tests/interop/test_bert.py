@@ -59,6 +59,24 @@ def test_name_prefixes_and_task_heads_are_ignored(tmp_path):
     assert_equal(model.double()(some_ids(5)), theirs(some_ids(5)).last_hidden_state)
 
 
+def test_files_with_the_names_of_2018_are_read(tmp_path):
+    theirs = save("bert", tmp_path)
+
+    def rename(weights):
+        """Call the gains gamma and the shifts beta, as in bert-base-uncased."""
+        for name in [name for name in weights if "LayerNorm" in name]:
+            older = name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")
+            weights[older] = weights.pop(name)
+
+    edit_weights(tmp_path, rename)
+    model, _ = bert.from_pretrained(tmp_path)
+    assert_equal(model.double()(some_ids(5)), theirs(some_ids(5)).last_hidden_state)
+    both = {"embeddings.LayerNorm.weight": torch.ones(18)}
+    edit_weights(tmp_path, lambda weights: weights.update(both))
+    with pytest.raises(ValueError, match="older and newer names"):
+        bert.from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

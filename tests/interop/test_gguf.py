@@ -1,5 +1,6 @@
 """A GGUF file contains the same model, tokenizer and chat template as a published folder."""
 
+import os
 from dataclasses import replace
 
 import gguf
@@ -26,6 +27,7 @@ FIELDS = {  # of the smallest tokenizer: the first two tokens are special
     "tokenizer.ggml.eos_token_id": 1,
     "tokenizer.chat_template": TEMPLATE,
 }
+LLAMA3 = {"tokenizer.ggml.pre": "llama-bpe"}
 # q4_1 and q8_0 need rows of 32 numbers
 SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=11, rms_norm_eps=2**-7)
 
@@ -116,6 +118,15 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
         ({"llama.attention.head_count": 7}, "d_model=96 cannot be split into num_heads=7"),
         ({"llama.embedding_length": None}, "has no field hidden_size"),
         ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
+        ({"llama.rope.dimension_count": 8}, "llama.rope.dimension_count=8"),
+        ({"llama.attention.value_length": 8}, "llama.attention.value_length=8"),
+        ({"tokenizer.ggml.tokens": None}, "has no field tokenizer.ggml.tokens"),
+        ({"tokenizer.ggml.merges": None}, "has no field tokenizer.ggml.merges"),
+        ({"tokenizer.ggml.merges": ["ab"]}, "tokenizer.ggml.merges=['ab']"),
+        ({"tokenizer.ggml.token_type": None}, "has no field tokenizer.ggml.token_type"),
+        ({"tokenizer.ggml.token_type": [3, 1]}, "tokenizer.ggml.token_type=[3, 1]"),
+        (LLAMA3 | {"tokenizer.ggml.bos_token_id": None}, "tokenizer.ggml.bos_token_id"),
+        (LLAMA3 | {"tokenizer.ggml.bos_token_id": 11}, "tokenizer.ggml.bos_token_id=11"),
     ],
 )
 def test_an_unsupported_field_is_rejected_by_name(original, tmp_path, changes, words):
@@ -146,3 +157,42 @@ def test_another_architecture_and_a_damaged_file_are_rejected_by_name(original, 
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=says("not a GGUF file")):
             llama.from_pretrained(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "factors"),
+    [
+        ({"llama.rope.scaling.factor": 4.0}, (4.0,) * 8),
+        ({"llama.rope.scale_linear": 2.0}, (2.0,) * 8),
+        ({"llama.rope.scale_linear": 2.0, "llama.rope.scaling.factor": 4.0}, (4.0,) * 8),
+        ({"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4.0}, ()),
+        ({"llama.rope.dimension_count": 16}, ()),
+    ],
+)
+def test_a_scaling_without_a_type_is_linear(original, tmp_path, fields, factors):
+    path = convert(original, tmp_path / "SMALL.GGUF", **fields)
+    assert llama.from_pretrained(path)[0].config.rope_factors == factors
+    assert read_chat_template(path).source == TEMPLATE
+
+
+def test_a_moved_tensor_is_noticed(original, tmp_path):
+    path = convert(original, tmp_path / "small.gguf")
+    name = b"blk.1.ffn_norm.weight"
+    content = bytearray(path.read_bytes())
+    place = content.index(name) + len(name) + 4 + 8 + 4  # dimensions, one size, type
+    offset = int.from_bytes(content[place : place + 8], "little")
+    content[place : place + 8] = (offset - 32).to_bytes(8, "little")
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not where it belongs"):
+        llama.from_pretrained(path)
+
+
+def test_a_file_that_keeps_its_time_is_read_again_after_a_change(original, tmp_path):
+    path = convert(original, tmp_path / "small.gguf")
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    assert read_chat_template(path).source == TEMPLATE
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes().replace(b"{{ bos_token }}{%", b"{{ eos_token }}{%"))
+    os.utime(other, ns=times)
+    other.replace(path)
+    assert read_chat_template(path).source.startswith("{{ eos_token }}")

@@ -135,6 +135,10 @@ def numbered(*tokens):
         ("source.spm", None, "source.spm is not a SentencePiece model"),
         ("vocab.json", "[1]", "vocab.json must contain a JSON object"),
         ("vocab.json", numbered("</s>", "zwei", "<pad>"), "lacks <pad>, </s> or <unk>"),
+        *(
+            ("vocab.json", json.dumps({"</s>": 0, "<unk>": 1, "<pad>": wrong}), "each once")
+            for wrong in (1, -1, 2.5, 2.0, 3, True, "2", None)
+        ),
         ("vocab.json", numbered("</s>", "<unk>", "<pad>"), r"\(10, 11\) in .*\(2, 3\)"),
     ],
 )

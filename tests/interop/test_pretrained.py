@@ -344,6 +344,9 @@ def test_an_index_determines_the_file_from_which_a_weight_is_read(tmp_path):
     [
         ([], "index.json must contain a JSON object"),
         ({"weight_map": {"a": ONE, "b": "model-3.safetensors"}}, "model-3.safetensors cannot be"),
+        ({"weight_map": {"a": ONE, "b": ONE}}, f"says that {ONE} has b"),
+        ({}, "does not say which file has which weight"),
+        ({"weight_map": {"a": 1}}, "does not say which file has which weight"),
     ],
 )
 def test_an_index_that_does_not_fit_its_files_is_named(tmp_path, index, message):
@@ -389,3 +392,43 @@ def test_a_tokenizer_neither_truncates_nor_pads_a_prompt(tmp_path):
     tokenizer.enable_padding(length=9, pad_id=1, pad_token="b")
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     assert read_tokenizer(tmp_path).encode("aaaaa").ids == [0] * 5
+
+
+def test_a_name_in_two_files_is_read_from_the_one_in_the_index(tmp_path):
+    write_shards(tmp_path, {"weight_map": {"a": ONE, "b": TWO}})
+    save_file({"a": torch.full((2,), 7.0), "b": torch.full((2,), 2.0)}, tmp_path / TWO)
+    assert read_weights(tmp_path)["a"].tolist() == [1, 1]
+    assert read_weights(tmp_path).keys() == {"a", "b"}
+
+
+FLOAT8 = torch.zeros(VOCAB, 18, dtype=torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.full((VOCAB, 18), 1e300, dtype=torch.float64), "too large for torch.float32"),
+        (FLOAT8, "numbers of 8 bits (torch.float8_e4m3fn)"),
+        (FLOAT8.to(torch.float8_e5m2), "numbers of 8 bits (torch.float8_e5m2)"),
+    ],
+)
+def test_numbers_that_the_model_cannot_hold_are_named(copied, value, message):
+    folder = copied("gpt2")
+    edit_weights(folder, lambda weights: weights.update({"transformer.wte.weight": value}))
+    with pytest.raises(ValueError, match=says("wte.weight", message)):
+        gpt2.from_pretrained(folder)
+
+
+def test_numbers_too_large_for_a_16_bit_model_are_named(copied):
+    model, _ = gpt2.from_pretrained(copied("gpt2"))
+    weights = gpt2.to_state_dict(model)
+    weights["transformer.wpe.weight"] += 1e5  # float16 ends at 65,504
+    with pytest.raises(ValueError, match=says("wpe.weight", "too large for torch.float16")):
+        gpt2.load_state_dict(model.half(), weights)
+
+
+@pytest.mark.parametrize("value", [torch.eye(2).to_sparse(), "text", {"a": torch.eye(2)}])
+def test_anything_but_dense_tensors_in_a_file_is_refused(tmp_path, value):
+    torch.save({"a": value}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="cannot be read as tensors"):
+        read_weights(tmp_path)
