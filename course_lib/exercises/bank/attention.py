@@ -21,6 +21,7 @@ from course_lib.exercises.checking.trial import (
     as_trial,
     function_trial,
     normal,
+    outputs_only,
 )
 
 
@@ -128,6 +129,9 @@ EXERCISES = (
                 called("a mask for every query", mask=some_mask(T, S)),
                 called("a mask for every head", mask=some_mask(B, H, T, S)),
                 called("a padding mask (B, 1, 1, S)", mask=some_mask(B, 1, 1, S)),
+                outputs_only(
+                    called("a mask and scores in the hundreds", mask=some_mask(T, S), scale=12)
+                ),
             ),
         },
         hints=(

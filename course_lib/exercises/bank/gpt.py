@@ -25,6 +25,7 @@ from course_lib.exercises.checking.trial import (
     names_trial,
     normal,
     observe,
+    outputs_only,
     parameters_trial,
 )
 from course_lib.gpt import GPTConfig
@@ -125,6 +126,7 @@ EXERCISES = (
                 module_trial("different sizes", PLAIN, {"x": X}),
                 module_trial("equal sizes", dict(d_model=16, num_heads=4), {"x": EVEN}),
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
+                outputs_only(module_trial("scores in the hundreds", PLAIN, {"x": 10 * X})),
             ),
             "causal": (later,),
         },

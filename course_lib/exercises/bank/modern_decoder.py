@@ -21,6 +21,7 @@ from course_lib.exercises.checking.trial import (
     module_trial,
     names_trial,
     normal,
+    outputs_only,
     parameters_trial,
 )
 
@@ -73,9 +74,10 @@ ROTATES = "`project` returns queries, keys and values, and rotates the queries a
 TOKENS = {"x": normal("tokens", 5, 7, 48), "angles": normal("turns", 7, 4)}
 
 
-def grouped(label: str, *left_out: str, **build: int) -> Trial:
+def grouped(label: str, *left_out: str, scale: int = 1, **build: int) -> Trial:
     """Compare the outputs and the gradients of grouped-query attention."""
-    inputs = {name: x for name, x in TOKENS.items() if name not in left_out}
+    tokens = TOKENS | {"x": scale * TOKENS["x"]}
+    inputs = {name: x for name, x in tokens.items() if name not in left_out}
     return module_trial(label, GROUPS | build, inputs)
 
 
@@ -172,7 +174,11 @@ EXERCISES = (
         20,
         core={
             "project": (projected(ROTATES, GROUPS, *TOKENS.values()),),
-            "attention": (grouped("sizes that all differ"), grouped("one KV head", num_kv_heads=1)),
+            "attention": (
+                grouped("sizes that all differ"),
+                grouped("one KV head", num_kv_heads=1),
+                outputs_only(grouped("scores in the hundreds", scale=5)),
+            ),
         },
         hints=(
             "Which of the queries, keys and values have `num_heads` heads, and which have "

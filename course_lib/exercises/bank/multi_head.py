@@ -26,6 +26,7 @@ from course_lib.exercises.checking.trial import (
     module_trial,
     names_trial,
     normal,
+    outputs_only,
     parameters_trial,
 )
 
@@ -63,6 +64,9 @@ def with_weights(label: str, build: dict, tensors: dict) -> Trial:
     """Compare the output and the weights, with ``need_weights=True``."""
     names, options = ("output", "weights"), dict(need_weights=True)
     return module_trial(label, build, tensors, names, options=options)
+
+
+LOUD = {name: 10 * x for name, x in inputs(B).items()} | {"mask": some_mask(T, S)}
 
 
 @as_trial("a causal mask", "Each output must join the heads of its own token, in order.")
@@ -136,6 +140,7 @@ EXERCISES = (
                 called("a mask for every query", PLAIN, inputs(B, mask=some_mask(T, S))),
                 called("a mask for every head", PLAIN, inputs(B, mask=some_mask(B, H, T, S))),
                 called("a padding mask (B, 1, 1, S)", PLAIN, inputs(B, mask=some_mask(B, 1, 1, S))),
+                outputs_only(called("a mask and scores in the hundreds", PLAIN, LOUD)),
             ),
         },
         hints=(

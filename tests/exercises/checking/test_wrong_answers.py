@@ -9,7 +9,7 @@ from textbooks import annotated, cells_of, nanogpt, pytorch_tutorial
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
-from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache
+from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache, modern_decoder
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
@@ -304,3 +304,63 @@ def test_a_test_of_padding_has_to_catch_both_source_masks(masked):
             assert_close(*found, rtol=0, atol=1e-4)
 
     assert score_test("test_of_padding", my_test).passed == (masked == "both")
+
+
+FILL, SOFTMAX = "-1e9", f"{MASKED}\n    p_attn = F.softmax(scores, dim=-1)"
+GROUPED = (
+    "q, k, v = self.project(x, angles)\n"
+    "        k, v = (y.repeat_interleave(q.size(1) // y.size(1), 1) for y in (k, v))\n"
+    "        past = torch.ones(x.size(1), x.size(1)).tril().bool()\n"
+    "        heads = (q @ k.mT / q.size(-1) ** 0.5).masked_fill(~past, {}).softmax(dim=-1) @ v"
+)
+BY_HAND = (
+    "mask = torch.ones(()) if mask is None else mask\n    p_attn = F.normalize({} * mask, 1, -1)"
+)
+REFUSED = {  # core trials must reject these
+    "scaled_dot_product_attention": (
+        *((FILL, fill) for fill in ("-15", "-20", "-50", "-100")),
+        (SOFTMAX, f"pass\n    {BY_HAND.format('scores.softmax(-1)')}"),
+        (SOFTMAX, f"pass\n    {BY_HAND.format('scores.exp()')}"),
+    ),
+    "MultiHeadAttention": (
+        (FILL, "-20"),
+        (FILL, "-100"),
+        ("scores.masked_fill(mask == 0, -1e9)", "scores - 30.0 * ~mask"),
+    ),
+    "CausalSelfAttention": tuple(
+        (gpt.LOOK, f"F.dropout({new}, dropout_p) @ v")
+        for new in (
+            f"{gpt.SCORES}.masked_fill(torch.ones(x.size(1), x.size(1)).triu(1).bool(), -20)"
+            ".softmax(-1)",
+            f"F.normalize({gpt.SCORES}.softmax(-1).tril(), 1, -1)",
+            f"F.normalize({gpt.SCORES}.exp().tril(), 1, -1)",
+        )
+    ),
+    "GroupedQueryAttention": (
+        (modern_decoder.ATTEND, GROUPED.format(-20)),
+        (modern_decoder.ATTEND, GROUPED.format(-100)),
+    ),
+}
+RIGHT = {  # the same edits with the right value
+    "scaled_dot_product_attention": ((FILL, "-1e4"), (FILL, "torch.finfo(scores.dtype).min")),
+    "MultiHeadAttention": ((FILL, "float('-inf')"),),
+    "CausalSelfAttention": (
+        (gpt.LOOK, f"F.dropout({gpt.SCORES}.{gpt.FUTURE}.softmax(-1), dropout_p) @ v"),
+        (gpt.LOOK, f"F.dropout(({gpt.SCORES} - 1e9 * torch.ones(x.size(1), x.size(1)).triu(1))"
+         ".softmax(-1), dropout_p) @ v"),
+    ),
+    "GroupedQueryAttention": ((modern_decoder.ATTEND, GROUPED.format(-1e9)),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, edit", [(n, edit) for n, edits in REFUSED.items() for edit in edits]
+)
+def test_a_wrong_answer_does_not_pass_the_core(name, edit):
+    assert not examine(name, book(name, edit)).passed
+
+
+@pytest.mark.parametrize("name, edit", [(n, edit) for n, edits in RIGHT.items() for edit in edits])
+def test_a_right_answer_next_to_it_passes_the_core(name, edit):
+    report = examine(name, book(name, edit))
+    assert report.passed, report
