@@ -61,6 +61,14 @@ def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return sees_later(module, 2, tuple(inputs().values()), tuple(other.values()))
 
 
+@as_trial("hidden memory changed", "Memory that `cross_mask` hides must not affect the output.")
+def reads_hidden_memory(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    other, what = inputs(), "hidden memory affects the output"
+    other["memory"][0, -2:] += 3
+    pair = tuple(inputs().values()), tuple(other.values())
+    return sees_later(filled(candidate(**SIZES)), T, *pair, what=what)
+
+
 EXERCISES = (
     Exercise(
         "DecoderLayer",
@@ -74,6 +82,7 @@ EXERCISES = (
                 module_trial("self_mask only", SIZES, inputs() | {"cross_mask": None}),
             ),
             "cross_mask": (
+                reads_hidden_memory,
                 called("both masks", SIZES, says=ACROSS_SAYS),
                 module_trial("a target as long as the source", SIZES, inputs(S)),
             ),

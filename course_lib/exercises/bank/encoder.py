@@ -8,7 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials
+from course_lib.exercises.checking.layer_trials import (
+    MODES,
+    TORCH_ATTENTION,
+    dropout_trials,
+    outputs_in,
+)
 from course_lib.exercises.checking.mistake import Mistake, ignored, mistakes_of
 from course_lib.exercises.checking.trial import (
     B,
@@ -47,11 +52,14 @@ def called(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **h
 
 def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
     """Change the first sentence at one position; return the positions whose output changes."""
-    other = X.clone()
+    other, found = X.clone(), []
     other[0, position] = 1 - other[0, position]
-    masks = ([] if mask is None else [mask.clone()] for _ in range(2))
-    after, before = (layer(x.clone(), *m) for x, m in zip((other, X), masks, strict=True))
-    return str(((after - before)[0].abs().amax(dim=-1) > 1e-5).nonzero().flatten().tolist())
+    for training in MODES.values():
+        inputs = ((x.clone(), *([] if mask is None else [mask.clone()])) for x in (other, X))
+        after, before = outputs_in(training, layer, inputs)
+        changes = (after - before)[0].abs().amax(dim=-1) > 1e-5
+        found.append(str(changes.nonzero().flatten().tolist()))
+    return found[0] if found[0] == found[1] else f"{found[0]} in training, {found[1]} in eval mode"
 
 
 def affects(build: Mapping[str, Any], says: str) -> Trial:
@@ -59,7 +67,7 @@ def affects(build: Mapping[str, Any], says: str) -> Trial:
 
     @as_trial("one position changed", says)
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-        layer = filled(candidate(**build)).eval()
+        layer = filled(candidate(**build))
         return {
             "a change to token 2 affects": moved(layer, None, 2),
             "a change to token 2, with padding hidden, affects": moved(layer, PADDING, 2),

@@ -33,7 +33,6 @@ from course_lib.gpt import GPTConfig
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
 X = normal("fused x", B, T, D_MODEL)
-OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
 TORCH_ATTENTION = {
     F.multi_head_attention_forward: "Your code calls torch's own attention layer. Write the layer "
     "yourself. Inside it, you may call the fused kernel F.scaled_dot_product_attention."
@@ -43,9 +42,16 @@ EVEN = normal("even", 4, 4, 16)
 SPLIT = "Split `w_qkv(x)` into queries, keys and values, and then into heads."
 
 
-@as_trial("changed later tokens", "A token must not attend to later tokens in either mode.")
-def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
+def later(build: Mapping[str, int], x: Tensor, *more: Tensor) -> Trial:
+    """Change the tokens from position 2 on, and compare the first two outputs."""
+    other = torch.cat([x[:, :2], x[:, 2:] + 3], dim=1)
+
+    @as_trial("changed later tokens", "A token must not attend to later tokens in either mode.")
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+        pair = ((tokens.clone(), *more) for tokens in (x, other))
+        return sees_later(filled(candidate(**build)), 2, *pair)
+
+    return measure
 
 
 def projected(says: str, build: Mapping[str, int], *inputs: Tensor) -> Trial:
@@ -128,7 +134,7 @@ EXERCISES = (
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
                 outputs_only(module_trial("scores in the hundreds", PLAIN, {"x": 10 * X})),
             ),
-            "causal": (later,),
+            "causal": (later(PLAIN, X),),
         },
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. Split them into queries, keys and values "

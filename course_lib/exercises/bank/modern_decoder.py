@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.bank.gpt import projected
+from course_lib.exercises.bank.gpt import later, projected
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import (
@@ -177,6 +177,7 @@ EXERCISES = (
             "attention": (
                 grouped("sizes that all differ"),
                 grouped("one KV head", num_kv_heads=1),
+                later(GROUPS, *TOKENS.values()),
                 outputs_only(grouped("scores in the hundreds", scale=5)),
             ),
         },

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import (
+    MODES,
     TORCH_ATTENTION,
     embedding_dropout,
     glorot_ratio,
@@ -90,13 +91,16 @@ def leaks(model: Any) -> dict[str, bool]:
 
 def padding_effect(model: Any) -> dict[str, bool]:
     """Compare the logits for a short source alone, next to a long one, and with more padding."""
-    both, alone = model(SRC, TGT), model(SRC[1:, :3], TGT[1:])
-    longer = model(F.pad(SRC, (0, 2), value=PAD), TGT)
-    same = torch.allclose(both[1:], alone, atol=1e-4)
-    return {
-        "a longer sentence in the batch changes the logits": not same,
-        "more padding changes the logits": not torch.allclose(both, longer, atol=1e-4),
-    }
+    found = {}
+    for mode, training in MODES.items():
+        model.train(training)
+        both, alone = model(SRC, TGT), model(SRC[1:, :3], TGT[1:])
+        longer = model(F.pad(SRC, (0, 2), value=PAD), TGT)
+        same = torch.allclose(both[1:], alone, atol=1e-4)
+        found[f"a longer sentence in the batch changes the logits {mode}"] = not same
+        same = torch.allclose(both, longer, atol=1e-4)
+        found[f"more padding changes the logits {mode}"] = not same
+    return found
 
 
 @as_trial("a new model", "Call `initialize`, which treats a shared matrix as an embedding.")

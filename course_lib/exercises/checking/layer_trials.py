@@ -1,7 +1,7 @@
 """Trials for layers from several chapters."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.checking.trial import H, Trial, as_trial, by_name, filled, module_trial
 
+MODES = {"in training": True, "in eval mode": False}
 TORCH_ATTENTION = {  # what the exercises from the encoder layer on must not call
     F.multi_head_attention_forward: "This calls torch's own attention layer. Use the parts that "
     "you built in earlier chapters, because later chapters rely on the names of their parameters."
@@ -65,18 +66,29 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
     return measure
 
 
-def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Return whether inputs from position *first* on affect the outputs at earlier positions."""
+def outputs_in(
+    training: bool, module: nn.Module, inputs: Iterable[tuple[Tensor | None, ...]]
+) -> list[Tensor]:
+    """Call a module in one mode with several inputs; dropout drops the same entries each time."""
+    outputs = []
+    for each in inputs:
+        torch.default_generator.manual_seed(0)
+        answer = module.train(training)(*each)
+        outputs.append(answer[0] if isinstance(answer, tuple) else answer)
+    return outputs
+
+
+def sees_later(
+    module: nn.Module,
+    first: int,
+    *pair: tuple[Tensor, ...],
+    what: str = "a later token affects earlier outputs",
+) -> dict[str, bool]:
+    """Return whether two inputs have different outputs before position *first*, in each mode."""
     effects = {}
-    for mode, training in (("in training", True), ("in eval mode", False)):
-        answers = []
-        for inputs in pair:
-            torch.default_generator.manual_seed(0)  # dropout must drop the same entries twice
-            answers.append(module.train(training)(*inputs)[:, :first])
-        plain, other = answers
-        effects[f"a later token affects earlier outputs {mode}"] = not torch.allclose(
-            plain, other, atol=1e-4
-        )
+    for mode, training in MODES.items():
+        plain, other = (output[:, :first] for output in outputs_in(training, module, pair))
+        effects[f"{what} {mode}"] = not torch.allclose(plain, other, atol=1e-4)
     return effects
 
 

@@ -9,7 +9,7 @@ from textbooks import annotated, cells_of, nanogpt, pytorch_tutorial
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
-from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache, modern_decoder
+from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache, modern_decoder, transformer
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
@@ -339,8 +339,30 @@ REFUSED = {  # core trials must reject these
     "GroupedQueryAttention": (
         (modern_decoder.ATTEND, GROUPED.format(-20)),
         (modern_decoder.ATTEND, GROUPED.format(-100)),
+        (
+            modern_decoder.ATTEND,
+            f"{GROUPED.format(-1e9)} if not self.training else "
+            "F.scaled_dot_product_attention(q, k, v)",
+        ),
     ),
 }
+TRAINING = {  # what is hidden from learners who only look at eval mode
+    "MultiHeadAttention": (
+        ("nbatches = ", "mask = None if self.training else mask\n        nbatches = "),
+    ),
+    "EncoderLayer": (("y, y, mask)", "y, y, None if self.training else mask)"),),
+    "Encoder": (("(x, mask)", "(x, None if self.training else mask)"),),
+    "DecoderLayer": (
+        ("memory, memory, cross_mask)", "memory, memory, None if self.training else cross_mask)"),
+        ("y, y, self_mask)", "y, y, None if self.training else self_mask)"),
+    ),
+    "Transformer": (
+        (transformer.CROSS, f"{transformer.CROSS} if not self.training else None"),
+        ("vectors), padding_mask(", "vectors), None if self.training else padding_mask("),
+    ),
+    "DecoderOnly": (("vectors), past)", "vectors), None if self.training else past)"),),
+}
+REFUSED |= {name: (*REFUSED.get(name, ()), *edits) for name, edits in TRAINING.items()}
 RIGHT = {  # the same edits with the right value
     "scaled_dot_product_attention": ((FILL, "-1e4"), (FILL, "torch.finfo(scores.dtype).min")),
     "MultiHeadAttention": ((FILL, "float('-inf')"),),
