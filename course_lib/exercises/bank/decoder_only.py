@@ -33,7 +33,9 @@ from course_lib.transformer import TransformerConfig
 
 TEXT = normal("a text", 40).argsort() + 50  # the 40 tokens 50 … 89 in random order
 
-SINES = replace(APART, num_decoder_layers=2, max_len=6)  # pad_id is a token like any other
+SINES = replace(
+    APART, num_encoder_layers=3, num_decoder_layers=2, max_len=6
+)  # pad_id is a token like any other
 PRE_NORM = replace(SINES, norm_first=True, activation="gelu")
 IDS = torch.tensor([[1, 4, 0, 6, 3], [3, 7, 8, 2, 9]])
 PARTS = (

@@ -100,7 +100,7 @@ def reordered(label: str, *orders: list[int]) -> Trial:
 @as_trial("truncate", TRUNCATED, "equality")
 def truncated(candidate: Callable) -> dict[str, Any]:
     cache = candidate(ROOM)
-    cache.append(*new_tokens(0, 4))
+    cache.append(*new_tokens(0, 5))
     cache.truncate(2)
     shown = {"length after truncate": cache.length}
     return shown | returned("after truncate", cache.append(*new_tokens(5, 6)))
@@ -166,7 +166,7 @@ def continued(label: str, *orders: list[int], sources: bool = False) -> Trial:
 
 @as_trial("truncate", TRUNCATED, "equality")
 def engine_truncated(candidate: Callable) -> dict[str, Any]:
-    engine = begun(candidate, 4)
+    engine = begun(candidate, 5)
     engine.truncate(2)
     shown = {"length after truncate": engine.length}
     return shown | {"logits after truncate": engine.step(TARGETS[:, 5:].clone())}

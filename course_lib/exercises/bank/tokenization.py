@@ -10,6 +10,7 @@ from course_lib.tokenization import train_bpe_indexed
 FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n": 3}
 FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
 NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
+LATE_MERGES = ("e v", "s ev", "t e", "n t", "e nt", "e n")
 TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
 COUNTS = "In each word, count every pair of neighbors, and multiply the result by the word's count."
 LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have merged."
@@ -75,7 +76,7 @@ def learned(label: str, text: str, num_merges: int, says: str, **options: bool) 
 
 def applied(label: str, merges: tuple[str, ...], *words: str) -> Trial:
     """Compare the tokens of words after all merges."""
-    ranks = {cut(merge): rank for rank, merge in enumerate(merges)}
+    ranks = {cut(merge): rank for rank, merge in reversed([*enumerate(merges)])}
 
     @as_trial(label, RANKS, "equality")
     def measure(candidate: Callable[..., Tokens]) -> dict[str, str]:
@@ -120,7 +121,7 @@ EXERCISES = (
             "token borders": (
                 merged(
                     "tokens that end or begin like those in the pair",
-                    *(("th e s", "the s"), ("the s e", "e s"), ("x s ev", "s e")),
+                    *(("th e s", "the s"), ("the s e", "e s"), ("x s ev", "s e"), ("a bc", "ab c")),
                     says="Compare whole tokens instead of searching the joined text.",
                 ),
             ),
@@ -202,6 +203,7 @@ EXERCISES = (
             "order": (
                 applied("overlapping merges", NUMBER_MERGES, "siebent", "bent"),
                 applied("a frequent pair whose merge comes later", ("t e", "e n"), "tenen", "ten"),
+                applied("a longer token whose merge comes later", LATE_MERGES, "sevent", "event"),
             ),
             "nothing fits": (applied("no merge that fits", FOUR_MERGES, "ab", "a", ""),),
         },

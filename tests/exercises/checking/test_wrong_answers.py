@@ -362,6 +362,34 @@ TRAINING = {  # what is hidden from learners who only look at eval mode
     ),
     "DecoderOnly": (("vectors), past)", "vectors), None if self.training else past)"),),
 }
+BY_LENGTH = (
+    "def merged(pair):\n        return -len(pair[0] + pair[1])\n    for pair in sorted(ranks, "
+    "key={}):\n        tokens = merge_pair(tokens, pair)\n    return tokens\n    while True:"
+)
+BPE = {
+    "apply_merges": (
+        ("ranks[pair])", "-len(pair[0] + pair[1]))"),
+        ("ranks[pair])", "(-len(pair[0] + pair[1]), ranks[pair]))"),
+        ("while True:", BY_LENGTH.format("lambda pair: -merged(pair)")),
+        ("while True:", BY_LENGTH.format("lambda pair: 0")),  # the order of the dictionary
+        ("while True:", BY_LENGTH.format("merged")),
+    ),
+    "merge_pair": (
+        ("tokens[position : position + 2] == pair",
+         'b"".join(tokens[position : position + 2]) == pair[0] + pair[1]'),
+        ("tokens[position : position + 2] == pair",
+         "len(tokens) > position + 1 and tokens[position + 1] == pair[1]"),
+    ),
+    "train_bpe": (("ids.setdefault(best[0] + best[1], len(ids))", "ids[best[0] + best[1]] = 256"),),
+}  # fmt: skip
+SIZES = {
+    "DecoderOnly": (
+        ("Encoder(c.num_decoder_layers", "Encoder(c.num_encoder_layers"),
+        ("Embedding(c.tgt_vocab_size", "Embedding(c.src_vocab_size"),
+    ),
+    "AttentionCache": (("self.length = length\n", "self.length -= length\n"),),
+}
+REFUSED |= BPE | SIZES
 REFUSED |= {name: (*REFUSED.get(name, ()), *edits) for name, edits in TRAINING.items()}
 RIGHT = {  # the same edits with the right value
     "scaled_dot_product_attention": ((FILL, "-1e4"), (FILL, "torch.finfo(scores.dtype).min")),
