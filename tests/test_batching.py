@@ -3,8 +3,9 @@
 import random
 
 import pytest
+import torch
 
-from course_lib.batching import TokenBatches, padding_fraction
+from course_lib.batching import TokenBatches, average_weights, padding_fraction
 
 
 def make_rows(count, seed=0):

@@ -1,5 +1,7 @@
 """Batched beam search agrees with a search over lists, sentence by sentence."""
 
+import math
+
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB
