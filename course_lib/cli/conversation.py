@@ -55,10 +55,16 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
 
 
 def continue_text(
-    model: GPT | ModernDecoder, tokenizer: Tokenizer, prompt: str, tokens: int, draw: Draw
+    model: GPT | ModernDecoder,
+    tokenizer: Tokenizer,
+    prompt: str,
+    tokens: int,
+    draw: Draw,
+    ends: Collection[int] = (),
 ) -> Iterator[str]:
     """Yield a prompt, and then, piece by piece, the model's continuation of it.
 
+    A special token ends the text, and so does any of the ids ``ends``.
     Raises ValueError if the prompt is empty or too long.
     """
     ids = tokenizer.encode(prompt).ids
@@ -70,7 +76,7 @@ def continue_text(
             f"the prompt has {len(ids):,} tokens, but this model reads at most {limit:,}"
         )
     engine = text_engine(model, min(limit, len(ids) + tokens))
-    new = write(engine, ids, special_ids(tokenizer), draw, tokens)
+    new = write(engine, ids, special_ids(tokenizer).union(ends), draw, tokens)
     yield from decode(tokenizer, (token for part in (ids, new) for token in part))
 
 
@@ -88,11 +94,11 @@ class Conversation:
     """
 
     def __init__(self, chat: ChatModel, draw: Draw, tokens: int = 500) -> None:
-        self.model, self.tokenizer, self.template = chat
+        self.model, self.tokenizer, self.template, ends = chat
         self.draw = draw
         self.tokens = tokens
         self.end_id = self.tokenizer.token_to_id(self.template.eos_token)
-        self.ends = special_ids(self.tokenizer)
+        self.ends = special_ids(self.tokenizer) | ends
         if self.end_id is not None:
             self.ends.add(self.end_id)
         self.messages: list[Message] = []

@@ -10,6 +10,7 @@ from course_lib.cli.conversation import Conversation, continue_text, sampler
 from course_lib.cli.training_commands import load, prepare, search_options
 from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
+from course_lib.interop.chat_template import read_end_ids
 from course_lib.interop.download import download
 from course_lib.interop.text_models import load_chat_model, load_writer, special_ids
 from course_lib.interop.weights import MODELS, find_weights
@@ -34,13 +35,14 @@ def use_command(options: argparse.Namespace) -> int:
         if options.command == "sample":
             draw = sampler(**sampling_options(options))
             model, tokenizer = load_writer(path)
-            if not special_ids(tokenizer):
+            ends = read_end_ids(path)
+            if not special_ids(tokenizer) | ends:
                 note(
                     f"the tokenizer in {path} has no special tokens, so the text ends only after "
                     f"{options.tokens:,} new tokens (--tokens)"
                 )
-            parts = continue_text(model, tokenizer, options.prompt or "", options.tokens, draw)
-            print_parts(parts)
+            prompt = options.prompt or ""
+            print_parts(continue_text(model, tokenizer, prompt, options.tokens, draw, ends))
             return 0
         pipeline: Pipeline = RealTranslator.from_published(path)
     else:

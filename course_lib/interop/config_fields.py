@@ -3,13 +3,17 @@
 import json
 import math
 import reprlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.support.input_checks import first_line
+
 LARGEST = 2**20  # a limit for every size: torch can describe a shape with three such sizes
 MOST_LAYERS = 256
+UNREADABLE = (LookupError, AttributeError, TypeError, ArithmeticError, NotImplementedError)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,21 @@ class ConfigFields:
         if name in self.content:
             found = f"says {name}={reprlib.repr(self.content[name])}"
         return ValueError(f"{self.source} {found}; this loader supports only {covered}")
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Turn what reading a damaged or unusual file raises into a sentence.
+
+    Raises ValueError, with the path, the kind of error and its first line.
+    """
+    try:
+        yield
+    except (*UNREADABLE, RecursionError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a published model ({type(error).__name__}: "
+            f"{first_line(error)}); download it again, or choose another model"
+        ) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 
 from course_lib.gpt import GPT
 from course_lib.interop import gpt2, llama
-from course_lib.interop.chat_template import ChatTemplate, read_chat_template
-from course_lib.interop.config_fields import read_json
+from course_lib.interop.chat_template import ChatTemplate, read_chat_template, read_end_ids
+from course_lib.interop.config_fields import read_json, reading
 from course_lib.modern_decoder import ModernDecoder
 
 LOADERS: dict[Any, Any] = {"gpt2": gpt2.from_pretrained}  # for all other types: Llama's
@@ -32,6 +32,7 @@ class ChatModel(NamedTuple):
     model: GPT | ModernDecoder
     tokenizer: Tokenizer
     template: ChatTemplate
+    ends: frozenset[int] = frozenset()  # the ids that end an answer, besides special tokens
 
 
 def model_type(path: Path | str) -> str | None:
@@ -55,8 +56,9 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
 
     Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
     """
-    load = LOADERS.get(model_type(path), llama.from_pretrained)
-    model, tokenizer = load(path)
+    with reading(path):
+        load = LOADERS.get(model_type(path), llama.from_pretrained)
+        model, tokenizer = load(path)
     if tokenizer is None:
         raise ValueError(
             f"{path} has no tokenizer.json to read the text with; the transformers library "
@@ -70,9 +72,10 @@ def load_chat_model(path: Path | str) -> ChatModel:
 
     Raises ValueError if there is no such model, no tokenizer, or no chat template.
     """
-    model_type(path)  # rejects an encoder-only model, which has no chat template either
-    template = read_chat_template(path)
-    return ChatModel(*load_writer(path), template)
+    with reading(path):
+        model_type(path)  # rejects an encoder-only model, which has no chat template either
+        template = read_chat_template(path)
+        return ChatModel(*load_writer(path), template, frozenset(read_end_ids(path)))
 
 
 def special_ids(tokenizer: Tokenizer) -> set[int]:

@@ -277,3 +277,13 @@ def test_the_real_model_gives_the_same_answer_with_and_without_an_engine(publish
     start = len(talk.ids) - 7  # "The capital of Germany is Berlin."
     assert logits[0, start - 1 : -1].argmax(-1).tolist() == talk.ids[start:]
     assert talk.tokenizer.id_to_token(int(logits[0, -1].argmax())) == END
+
+
+def test_answers_and_texts_end_at_an_end_token_that_is_not_special(folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other")
+    (ending,) = load_writer(folder)[1].encode("x").ids
+    (other / "generation_config.json").write_text(json.dumps({"eos_token_id": [ending, 256]}))
+    talk = Conversation(load_chat_model(other), script(folder, "abxcd"))
+    assert "".join(talk.answer("Hi")) == "ab"
+    writer = load_writer(other)
+    assert "".join(continue_text(*writer, "O", 9, script(folder, "abxcd"), {ending})) == "Oab"

@@ -11,7 +11,7 @@ from parity import assert_same, says
 from random_inputs import randomize
 
 from course_lib.interop import gguf_file, llama
-from course_lib.interop.chat_template import read_chat_template
+from course_lib.interop.chat_template import read_chat_template, read_end_ids
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
 TYPES = gguf.GGMLQuantizationType
@@ -196,3 +196,11 @@ def test_a_file_that_keeps_its_time_is_read_again_after_a_change(original, tmp_p
     os.utime(other, ns=times)
     other.replace(path)
     assert read_chat_template(path).source.startswith("{{ eos_token }}")
+
+
+def test_another_end_token_counts_and_one_outside_the_vocabulary_is_named(original, tmp_path):
+    changes = {"tokenizer.ggml.eos_token_id": None, "tokenizer.ggml.eot_token_id": 5}
+    assert read_end_ids(convert(original, tmp_path / "a.gguf", **changes)) == {5}
+    path = convert(original, tmp_path / "b.gguf", **{"tokenizer.ggml.bos_token_id": 11})
+    with pytest.raises(ValueError, match="tokenizer.ggml.bos_token_id=11"):
+        read_chat_template(path)

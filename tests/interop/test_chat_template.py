@@ -1,0 +1,99 @@
+"""Chat templates are read in all published forms, and can take neither all memory nor all time."""
+
+import json
+import time
+
+import pytest
+from hf_fixtures import published
+
+from course_lib.interop import chat_template
+from course_lib.interop.chat_template import (
+    ChatTemplate,
+    read_chat_template,
+    read_end_ids,
+    render,
+)
+from course_lib.interop.config_fields import reading
+
+SAYS = "the chat template cannot be used: "
+ASKED = [{"role": "user", "content": "<é> & 'x'"}]
+
+
+def filled(source, messages=ASKED):
+    return render(ChatTemplate(source, "<s>", "</s>"), messages)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("a{% generation %}b{{ eos_token }}{% endgeneration %}c", "ab</s>c"),
+        ("{{ messages[0] | tojson }}", '{"role": "user", "content": "<é> & \'x\'"}'),
+        ("{{ {'b': 1, 'a': 'é'} | tojson(ensure_ascii=True) }}", '{"b": 1, "a": "\\u00e9"}'),
+        ("{{ [1] | tojson(indent=2) }}", "[\n  1\n]"),
+        ("{% if tools is none and documents is none %}none{% endif %}", "none"),
+        ("{{ strftime_now('%Y') | length }}", "4"),
+    ],
+)
+def test_templates_find_what_they_use_in_the_library(source, text):
+    assert filled(source) == text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'x' * 10**10 }}",
+        "{{ 'x' * 10**7 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ 'x'.ljust(10**9) }}",
+        "{{ ('x' * 10**6).replace('x', 'y' * 10**6) }}",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 10 ** (10 ** 10) }}",
+        "{{ 1 / 0 }}",
+        "{% include 'x' %}",
+        "{{ messages.x.y }}",
+        "{{ messages[0]['content'] + 1 }}",
+    ],
+)
+def test_a_template_can_take_neither_all_memory_nor_all_time(monkeypatch, source):
+    monkeypatch.setattr(chat_template, "SECONDS", 3)
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=SAYS) as caught:
+        filled(source)
+    assert time.monotonic() - start < 30 and len(str(caught.value)) < 300
+
+
+def write(folder, **files):
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def test_several_templates_and_special_tokens_in_a_map_are_read(tmp_path):
+    several = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
+    special = {"bos_token": {"content": "<s>"}, "eos_token": "</s>"}
+    settings = {"chat_template": several, "bos_token": None}
+    write(tmp_path, tokenizer_config=settings, special_tokens_map=special)
+    assert read_chat_template(tmp_path) == ChatTemplate("d", "<s>", "</s>")
+    write(tmp_path, tokenizer_config={"chat_template": several[:1]})
+    with pytest.raises(ValueError, match="no chat template"):
+        read_chat_template(tmp_path)
+
+
+def test_every_end_token_of_both_configurations_ends_a_text(tmp_path):
+    write(tmp_path, config={"eos_token_id": [2, 5]}, generation_config={"eos_token_id": 7})
+    assert read_end_ids(tmp_path) == {2, 5, 7}
+    write(tmp_path, config={"eos_token_id": None}, generation_config={})
+    assert read_end_ids(tmp_path) == set()
+
+
+@pytest.mark.parametrize("error", [KeyError("a"), IndexError(), RecursionError(), TypeError()])
+def test_whatever_reading_raises_becomes_a_sentence(tmp_path, error):
+    with pytest.raises(ValueError, match=f"{tmp_path}.*{type(error).__name__}"), reading(tmp_path):
+        raise error
+
+
+def test_deep_json_is_named(tmp_path):
+    published("llama", tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"a": ' + "[" * 100_000)
+    with pytest.raises(ValueError, match="tokenizer_config.json cannot be read as JSON"):
+        read_chat_template(tmp_path)
