@@ -53,7 +53,10 @@ def path_of(text: str) -> Path:
     """Turn the name of a file or folder into a path; ``~`` stands for the user's home folder."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or a folder is empty")
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no such user
+        raise argparse.ArgumentTypeError(f"{text!r} names a user who has no home folder") from None
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from typing import NoReturn
 from course_lib.cli.command_line import COMMANDS, STOPPED, did_you_mean
 from course_lib.cli.command_options import TASK_OPTIONS, add_commands, announce
 from course_lib.support.quoted_text import shortened
-from course_lib.support.terminal import as_typed, paint, runnable
+from course_lib.support.terminal import as_typed, paint, print_what_fits, runnable
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports torch
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        print_what_fits(getattr(sys, name))
     command = next((word for word in arguments if not word.startswith("-")), "none")
     try:
         return run(arguments, command)

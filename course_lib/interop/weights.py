@@ -102,6 +102,12 @@ def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -
     scratch = folder.with_name(f".{folder.name}.download")
     with FileLock(scratch.with_suffix(".lock")):
         if not is_complete(folder, model):
+            for link in (folder, scratch):
+                if link.is_symlink():
+                    raise ValueError(
+                        f"{link} is a link, and files are only written below a real folder; "
+                        "remove the link, and try again"
+                    )
             shutil.rmtree(scratch, ignore_errors=True)  # left by a failed attempt
             scratch.mkdir()
             fetch(scratch)

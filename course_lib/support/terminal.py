@@ -1,5 +1,7 @@
 """Messages in a terminal: colors, and commands as this system's shell reads them."""
 
+import codecs
+import io
 import os
 import re
 import shlex
@@ -19,6 +21,12 @@ def has_colors(stream: TextIO) -> bool:
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
     return wanted and known and stream.isatty()
+
+
+def print_what_fits(stream: TextIO) -> None:
+    """Let a stream that is not in UTF-8 replace what it cannot encode, such as ✓, with ``?``."""
+    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        stream.reconfigure(errors="replace")
 
 
 def paint(text: str, color: str) -> str:

@@ -14,7 +14,10 @@ def user_folder(variable: str, name: str) -> Path:
     If the package is installed, the latter is in the user's data folder instead.
     """
     if chosen := os.environ.get(variable):
-        return Path(chosen).expanduser()
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError:  # there is no such user
+            raise ValueError(f"{variable}={chosen} names a user who has no home folder") from None
     installed = PACKAGE.parent.name in ("site-packages", "dist-packages")
     return (user_data_path("course_lib", appauthor=False) if installed else PACKAGE.parent) / name
 

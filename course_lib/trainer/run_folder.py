@@ -1,6 +1,7 @@
 """The folder of a training run: its checkpoint, its saved epochs and its lock."""
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,11 +47,24 @@ def find_checkpoint(out: Path) -> Path | None:
 def read_checkpoint(out: Path) -> Checkpoint:
     """Read the newest checkpoint of a training run, except its tensors.
 
+    If it is damaged and there is an older one of this run, say so, and read the older one.
     Raises ValueError if the checkpoint is missing, was changed, or is not from a training run.
     """
-    folder = find_checkpoint(out)
-    if folder is None:
+    found = sorted((metadata.parent for metadata in out.glob(f"{LAST}/{METADATA}")), reverse=True)
+    if not found:
         raise ValueError(f"there is no checkpoint in {out}: run `course train` without --resume")
+    folder, *older = [x for x in found if x.name != REPLACEABLE] or found
+    while older:
+        try:
+            return _read(folder)
+        except ValueError as error:
+            folder = older.pop(0)
+            print(f"{error}; the older checkpoint {folder.name} is read instead", file=sys.stderr)
+    return _read(folder)
+
+
+def _read(folder: Path) -> Checkpoint:
+    """Read one checkpoint, except its tensors."""
     metadata = read_metadata(folder)
     with explaining(folder, "a training run"):
         for name, expected in TYPES.items():

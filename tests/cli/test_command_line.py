@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.cli import main as cli
 from course_lib.support.terminal import as_typed, environment_path, paint_signs, runnable
+from course_lib.support.user_folders import data_folder
 
 
 @pytest.fixture
@@ -90,3 +92,24 @@ def test_colors_appear_only_on_terminals(is_terminal, environment, platform, col
         monkeypatch.setenv(name, value)
     assert paint_signs("✓ done") == ("\033[32m✓\033[0m done" if colored else "✓ done")
     assert paint_signs("◐ begun") == ("\033[33m◐\033[0m begun" if colored else "◐ begun")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
+@pytest.mark.parametrize("text", ["✓ Correct", "é 😀 三百", "Größe"])
+def test_a_stream_gets_what_it_can_encode(monkeypatch, encoding, text):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
+    monkeypatch.setattr(cli, "run", lambda arguments, command: print(text, flush=True) or 0)
+    assert cli.main(["progress"]) == 0
+    assert written.getvalue().decode(encoding).strip() == text.encode(encoding, "replace").decode(
+        encoding
+    )
+
+
+def test_a_user_without_a_home_folder_is_named(monkeypatch, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["train", "--out", "~nouser/x"])
+    assert caught.value.code == 2 and "'~nouser/x' names a user" in capsys.readouterr().err
+    monkeypatch.setenv("COURSE_DATA", "~nouser/x")
+    with pytest.raises(ValueError, match="COURSE_DATA=~nouser/x names a user"):
+        data_folder()

@@ -126,3 +126,14 @@ def test_cells_that_need_weights_are_compared_and_saved_if_the_weights_exist(pub
     assert "1 failed, 1 passed" in said
     notebooks.run(chapter)
     assert nbformat.read(chapter, as_version=4).cells[1].outputs[0].text == "1\n"
+
+
+@pytest.mark.parametrize("name", [FOLDER, f".{FOLDER}.download"])
+def test_nothing_is_unpacked_through_a_link(packages, name):
+    outside = packages / "outside"
+    outside.mkdir()
+    (packages / "data").mkdir(exist_ok=True)
+    (packages / "data" / name).symlink_to(outside)
+    with pytest.raises(ValueError, match=says(name, "is a link")):
+        find_weights(FOLDER)
+    assert not list(outside.iterdir())

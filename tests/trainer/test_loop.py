@@ -210,6 +210,23 @@ def test_an_incomplete_checkpoint_is_explained(task, whole, tmp_path):
             task.begin(tmp_path)
 
 
+@pytest.mark.parametrize("harm", ["tensors", "metadata"])
+def test_the_older_of_two_checkpoints_is_read_if_the_newest_is_damaged(
+    task, whole, tmp_path, capsys, harm
+):
+    older, newest = tmp_path / "last-0000004", tmp_path / "last-0000005"
+    for folder in (older, newest):
+        shutil.copytree(find_checkpoint(whole[1]), folder)
+    path = newest / METADATA if harm == "metadata" else next(newest.glob("*.safetensors"))
+    path.write_bytes(path.read_bytes()[:-9])
+    assert read_checkpoint(tmp_path).folder == older
+    said = capsys.readouterr().err
+    assert newest.name in said and f"older checkpoint {older.name} is read instead" in said
+    older.rename(tmp_path / "last-0000000")  # of an earlier run, which this one replaces
+    with pytest.raises(ValueError, match=newest.name):
+        read_checkpoint(tmp_path)
+
+
 def test_a_run_rejects_other_data(task, whole, tmp_path, monkeypatch):
     for name, read in (("multi30k.read_pairs", read_pairs), ("numbers.draw_pairs", draw_pairs)):
         turned = lambda *words, read=read, **options: read(*words, **options)[::-1]  # noqa: E731

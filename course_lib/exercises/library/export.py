@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.library.attempts import LAST, PASSED
 from course_lib.exercises.library.fallbacks import files_of, from_course
@@ -87,13 +89,15 @@ def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = (
     plans = {}
     try:
         find_library(package.parent)
-        for module in modules:
-            plans[package / f"{module}.py"] = _planned(package, module, notebook, back)
+        with FileLock(package.with_name(f".{LIBRARY}.lock")):  # another kernel may export, too
+            for module in modules:
+                plans[package / f"{module}.py"] = _planned(package, module, notebook, back)
+            for path, (text, *_) in plans.items():
+                write_whole(path, text)
     except ValueError as error:
         return Export(problem=str(error))
     shown = Export(", ".join(f"{LIBRARY}/{path.name}" for path in plans), {}, {}, back)
-    for path, (text, mine, rest) in plans.items():
-        write_whole(path, text)
+    for path, (_, mine, rest) in plans.items():
         _forget(path)
         shown.yours.update(mine)
         shown.course.update(rest)

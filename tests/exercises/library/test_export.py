@@ -14,6 +14,7 @@ from types import ModuleType
 import nbformat
 import pytest
 import torch
+from filelock import FileLock, Timeout
 from nbclient import NotebookClient
 from textbooks import cells_of
 
@@ -440,3 +441,23 @@ def test_cells_are_read_from_a_real_kernel_while_it_runs(library):
     assert "[ True, False]" in said[7]
     assert CAUSAL in (library / "masks.py").read_text()
     assert (library / "progress.json").exists()
+
+
+def test_another_kernel_waits_until_the_file_is_read_checked_and_written(library, monkeypatch):
+    held = []
+
+    def planned(package, *rest):
+        with pytest.raises(Timeout):
+            FileLock(package.with_name(".my_lib.lock")).acquire(timeout=0)
+        held.append("read")
+        return "", {}, {}
+
+    def write(path, text):
+        with pytest.raises(Timeout):
+            FileLock(path.parent.with_name(".my_lib.lock")).acquire(timeout=0)
+        held.append("written")
+
+    monkeypatch.setattr("course_lib.exercises.library.export._planned", planned)
+    monkeypatch.setattr("course_lib.exercises.library.export.write_whole", write)
+    export(library, {}, ["causal_mask"])
+    assert held == ["read", "written"]
