@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.layer_trials import keeps_still, survivors
+from course_lib.exercises.checking.layer_trials import keeps_double, keeps_still, survivors
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
 from course_lib.exercises.checking.trial import (
     D_K,
@@ -152,6 +152,7 @@ EXERCISES = (
                 normed("sizes that differ", numbers(B, T, D_K)),
                 normed("sizes that are all equal", numbers(D_K, D_K, D_K)),
                 flat,
+                keeps_double(BUILD, numbers(B, T, D_K)),
             ),
         },
         hints=(

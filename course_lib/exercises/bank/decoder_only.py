@@ -48,8 +48,8 @@ def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -
     """Sample windows from a text; return the position of each token (-1000 if it has none)."""
     answer = candidate(TEXT[:size].clone(), batch, length, *more)
     pair = list(answer) if isinstance(answer, tuple | list) else [answer]
-    if len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
-        raise TypeError(f"return two tensors instead of {describe(answer)}")
+    if len(pair) != 2 or any(not isinstance(x, Tensor) or x.is_floating_point() for x in pair):
+        raise TypeError(f"return two tensors of ids instead of {describe(answer)}")
     where = torch.full((100,), -1000)
     where[TEXT] = torch.arange(len(TEXT))
     return [where[x.long().clamp(0, 99)] for x in pair]

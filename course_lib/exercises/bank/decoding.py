@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
@@ -112,6 +113,13 @@ def logits_for(
     return last.expand(ROWS, V).clone()  # (B, V)
 
 
+def independent(one: Tensor, other: Tensor) -> bool:
+    """Return whether pairs of tokens appear as often as they do if the draws are independent."""
+    one, other = (F.one_hot(tokens.long(), V).float() for tokens in (one, other))
+    pairs = one.T @ other / len(one)
+    return bool((pairs - torch.outer(one.mean(0), other.mean(0))).abs().max() < 0.03)
+
+
 def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
     """Sample from two kinds of rows; compare token frequencies rounded to one decimal place."""
     temperature = how.get("temperature", 1.0)
@@ -124,10 +132,12 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
         tokens = candidate(given, **how)
         if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
             return Outcome({"drawn": describe(tokens)})
-        often = {}
+        often: dict[str, Any] = {}
         for rows, some in (("even rows", tokens[::2]), ("odd rows", tokens[1::2])):
             counts = some.long().bincount(minlength=V).tolist()
             often[rows] = {f"token {n}": f"{c / len(some):.1f}" for n, c in enumerate(counts) if c}
+        neighbors = (tokens[::2], tokens[1::2]), (tokens[1:-1:2], tokens[2::2])
+        often["neighboring rows are independent"] = all(independent(*pair) for pair in neighbors)
         changed = () if torch.equal(given, logits) else ("logits",)
         return Outcome({"drawn": often, "dtype": str(tokens.dtype)}, {}, changed)
 

@@ -15,15 +15,24 @@ SPECIAL = dict(num_ordinary=NUM_ORDINARY, mask_id=MASK, pad_id=PAD)
 
 
 def long_ids() -> Tensor:
-    """Draw many ids; the last third of each row is padding."""
-    ids = torch.randint(NUM_ORDINARY, (60, 1500), generator=torch.Generator().manual_seed(0))
+    """Draw many ids below 12; the last third of each row is padding."""
+    ids = torch.randint(12, (600, 1500), generator=torch.Generator().manual_seed(0))
     ids[:, 1000:] = PAD
     return ids
 
 
-def percent(flags: Tensor) -> str:
-    """Return the percentage of True flags to the nearest 5%, which is the same for every seed."""
-    return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
+def percent(flags: Tensor, expected: float = 0) -> str:
+    """Return the percentage of True flags; up to a difference of 0.75, the expected one."""
+    if not flags.numel():
+        return "none"
+    found = 100 * flags.float().mean().item()
+    return f"about {expected if abs(found - expected) < 0.75 else round(found)} %"
+
+
+def spread(random_ids: Tensor, rows: Tensor) -> str:
+    """Say whether most rows have several random ids."""
+    different = (NUM_ORDINARY * rows + random_ids).unique().numel()
+    return "several" if different > 3 * rows.unique().numel() else "few"
 
 
 def varies(flags: Tensor, among: Tensor) -> str:
@@ -50,7 +59,7 @@ def hidden(candidate: Callable[..., Any], **options: Any) -> tuple[Tensor, ...]:
 def choice(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids, _, targets, chosen = hidden(candidate)
     return {
-        "real tokens with a target": percent(chosen[ids != PAD]),
+        "real tokens with a target": percent(chosen[ids != PAD], 15),
         "padding with a target": percent(chosen[ids == PAD]),
         "the choice": varies(chosen, ids != PAD),
         "the target of a chosen token is its id": bool((targets == ids)[chosen].all()),
@@ -65,15 +74,19 @@ def choice(candidate: Callable[..., Any]) -> dict[str, Any]:
 def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids, inputs, _, chosen = hidden(candidate)
     masked, same = inputs == MASK, inputs == ids
-    random_ids = inputs[~masked & ~same]
+    changed = ~masked & ~same
+    random_ids, (sentences, places) = inputs[changed], changed.nonzero().T
     return {
-        "chosen tokens replaced with mask_id": percent(masked[chosen]),
-        "chosen tokens replaced with a different id": percent(~(masked | same)[chosen]),
-        "chosen tokens left unchanged": percent(same[chosen]),
+        "chosen tokens replaced with mask_id": percent(masked[chosen], 80),
+        "chosen tokens replaced with a different id": percent(~(masked | same)[chosen], 9.4),
+        "chosen tokens left unchanged": percent(same[chosen], 10.6),
         "what a chosen token becomes": varies(masked, chosen),
         "other real tokens that change": percent(~same[~chosen & (ids != PAD)]),
         "padding that changes": percent(~same[ids == PAD]),
         "how many different random ids": len(random_ids.unique()),
+        "how many distances from the old ids": len((random_ids - ids[changed]).unique()),
+        "random ids in a sentence": spread(random_ids, sentences),
+        "random ids at a position": spread(random_ids, places),
         "random ids are ordinary": bool((random_ids < NUM_ORDINARY).all()),
     }
 
@@ -87,6 +100,7 @@ def ids_kept(candidate: Callable[..., Any]) -> dict[str, Any]:
     return {
         "the ids have changed": not ids.equal(long_ids()),
         "shapes of inputs and targets": str([tuple(inputs.shape), tuple(targets.shape)]),
+        "types of inputs and targets": str([inputs.dtype, targets.dtype]),
     }
 
 

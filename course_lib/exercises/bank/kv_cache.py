@@ -50,7 +50,7 @@ def new_tokens(start: int, stop: int, rows: int = B) -> tuple[Tensor, Tensor]:
     return KEYS[:rows, :, start:stop].clone(), VALUES[:rows, :, start:stop].clone()
 
 
-def appended(label: str, *chunks: int) -> Trial:
+def appended(label: str, *chunks: int, dtype: torch.dtype = torch.float32) -> Trial:
     """Append tokens in chunks, and compare the results of all calls."""
 
     @as_trial(
@@ -62,7 +62,8 @@ def appended(label: str, *chunks: int) -> Trial:
         cache, end, shown = candidate(ROOM), 0, {}
         for number, size in enumerate(chunks, start=1):
             start, end = end, end + size
-            shown |= returned(f"after append {number}", cache.append(*new_tokens(start, end)))
+            new = (x.to(dtype) for x in new_tokens(start, end))
+            shown |= returned(f"after append {number}", cache.append(*new))
         return shown | {"length": cache.length}
 
     return measure
@@ -218,6 +219,7 @@ EXERCISES = (
                 appended("one token at a time", 1, 1, 1),
                 appended("six tokens at once", 6),
                 appended("three tokens, then exactly two, then one", 3, 2, 1),
+                appended("float64", 2, 1, dtype=torch.float64),
             ),
             "reorder": (
                 reordered("a row that is used twice", [1, 1]),

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.bank.gpt import later, projected
 from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.layer_trials import keeps_double
 from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import (
     D_K,
@@ -69,6 +70,14 @@ def rotation(label: str, *axes: int, angles: Tensor = ANGLES) -> Trial:
     return function_trial(label, {"x": x, "angles": angles})
 
 
+@as_trial("bfloat16", "Turn the cosines and sines, but not the angles, into the dtype of x.")
+def in_half_precision(candidate: Callable) -> dict[str, Any]:
+    half, angles = Y.bfloat16(), 100 * ANGLES
+    output = candidate(half.clone(), angles.clone())
+    gap = (output.float() - candidate(half.float(), angles)).abs().max()
+    return {"dtype": str(output.dtype), "an error above 0.1": bool(gap > 0.1)}
+
+
 GROUPS = dict(d_model=48, num_heads=6, num_kv_heads=2)  # d_k = 8
 ROTATES = "`project` returns queries, keys and values, and rotates the queries and the keys."
 TOKENS = {"x": normal("tokens", 5, 7, 48), "angles": normal("turns", 7, 4)}
@@ -99,7 +108,7 @@ EXERCISES = (
         10,
         core={
             "parameters": (parameters_trial({"d_model": D_K}, GAINS),),
-            "formula": (directions, norm("different sizes", X)),
+            "formula": (directions, norm("different sizes", X), keeps_double({"d_model": D_K}, X)),
             "each vector separately": (
                 norm("equal sizes", 3 + normal("even", D_K, D_K, D_K), ALONE),
                 norm("a single vector", normal("one", D_K)),
@@ -155,7 +164,10 @@ EXERCISES = (
                 rotation("sizes that all differ", 2, 5),
                 rotation("sizes that are all equal", 4, 4, angles=normal("square", 4, 2)),
             ),
-            "any leading axes": (rotation("one sequence without a batch"),),
+            "any leading axes": (
+                rotation("one sequence without a batch"),
+                function_trial("float64", {"x": Y.double(), "angles": ANGLES}),
+            ),
         },
         hints=(
             "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
@@ -166,6 +178,7 @@ EXERCISES = (
             "`torch.stack([first, second], dim=-1).flatten(-2)` puts the two columns of each pair "
             "back next to each other.",
         ),
+        extras={"half precision": (in_half_precision,)},
         unnamed=("even * sine + odd * cosine", "even * sine + odd"),
     ),
     Exercise(

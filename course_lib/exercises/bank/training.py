@@ -127,6 +127,7 @@ EXERCISES = (
             "parameter groups": (stepped("two parameter groups", [BATCHES[:1]], groups=2),),
             "clip_norm": (
                 stepped("clip_norm=0.2", [BATCHES[:1]], says=CLIP, clip_norm=0.2),
+                stepped("clip_norm=0.2 and two losses", [BATCHES], says=CLIP, clip_norm=0.2),
                 stepped("a clip_norm above the norm", [BATCHES[:1]], clip_norm=1e3),
             ),
             "detached loss": (graph_kept,),
@@ -532,9 +533,9 @@ ANSWERS = (
         (MEAN_OF_REAL, "losses[real].mean()"),
     ),
     adam(
-        "in_place: the moments change in place, and the correction is in Kingma and Ba's order",
-        (M, "m.mul_(beta1).add_(gradient, alpha=1 - beta1)"),
-        (V_LINE, "v.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)"),
+        "in_their_order: the correction is in Kingma and Ba's order",
+        (M, "m.mul(beta1).add(gradient, alpha=1 - beta1)"),
+        (V_LINE, "v.mul(beta2).addcmul(gradient, gradient, value=1 - beta2)"),
         (M_HAT, "(1 - beta2**step) ** 0.5 / (1 - beta1**step) * m"),
         (V_HAT, "v"),
         ("gradient", "g"),

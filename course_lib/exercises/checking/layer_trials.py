@@ -66,6 +66,16 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
     return measure
 
 
+def keeps_double(build: Mapping[str, Any], x: Tensor) -> Trial:
+    """Check that the output for an input in float64 is in float64, too."""
+
+    @as_trial("float64", "The output must have the dtype of the input.")
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+        return {"dtype of the output": str(candidate(**build).double()(x.double()).dtype)}
+
+    return measure
+
+
 def outputs_in(
     training: bool, module: nn.Module, inputs: Iterable[tuple[Tensor | None, ...]]
 ) -> list[Tensor]:

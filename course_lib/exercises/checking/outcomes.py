@@ -68,11 +68,11 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def close(one: object, other: object) -> bool:
     """Compare two leaves: tensors and floats up to rounding, everything else exactly."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        if one.shape != other.shape or one.is_floating_point() != other.is_floating_point():
+        if one.shape != other.shape or one.dtype != other.dtype:
             return False
         if one.is_floating_point():
             return torch.allclose(one.double(), other.double(), RTOL, ATOL, equal_nan=True)
-        return one.dtype == other.dtype and torch.equal(one, other)
+        return torch.equal(one, other)
     if isinstance(one, float) and isinstance(other, float | int):
         return torch.allclose(torch.tensor(one), torch.tensor(float(other)), RTOL, ATOL)
     return type(one) is type(other) and one == other
@@ -164,9 +164,7 @@ def _wrong_leaf(path: str, mine: object, right: object, kind: str, says: str) ->
     elif not isinstance(mine, Tensor) or mine.shape != right.shape:
         sentence = f"{path} should be {describe(right)}."
         yield Failure("shape", sentence, f"{path} is {describe(mine)}, expected {describe(right)}")
-    elif mine.is_floating_point() != right.is_floating_point() or (
-        mine.dtype != right.dtype and not right.is_floating_point()
-    ):
+    elif mine.dtype != right.dtype:
         yield Failure("shape", f"{path} should have the dtype {right.dtype}, not {mine.dtype}.")
     elif right.isfinite().all() and not mine.isfinite().all():
         bad = int((~mine.isfinite()).sum())

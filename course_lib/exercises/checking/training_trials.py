@@ -123,8 +123,8 @@ def updates(label: str, steps: Iterable[int], size: float = 1.0, **options: Any)
             given = {"gradient": size * normal(f"gradient of step {step}", 2, 3)} | now
             call = lambda x, step=step: candidate(*x.values(), step, **options)  # noqa: E731
             seen = observe(call, given, ("update", "m", "v"))
-            if "gradient" in seen.changed:  # the moments may be updated in place
-                return Outcome(changed=("gradient",))
+            if seen.changed:
+                return Outcome(changed=seen.changed)
             shown |= {f"{name} of step {step}": value for name, value in seen.values.items()}
             now |= {n: x for n, x in seen.values.items() if n in now and isinstance(x, Tensor)}
         return Outcome(shown)

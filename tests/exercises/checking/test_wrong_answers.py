@@ -165,10 +165,18 @@ UNNAMED = {
         ("start", "(batch_size,))", "(batch_size,)).sort()[0]"),
     ),
     "training_step": (
+        ("clip_norm", "        loss.backward()\n", "        loss.backward()\n"
+         "        nn.utils.clip_grad_norm_(model.parameters(), clip_norm)\n"),
+        ("clip_norm", "        loss.backward()\n", "        (loss / 2).backward()\n"),
         ("one step", "optimizer.zero_grad()", "optimizer.zero_grad(); model.eval()"),
         ("several losses", "    for loss in losses:\n",
          "    model.eval()\n    losses = list(losses)\n    model.train()\n"
          "    for loss in losses:\n"),
+    ),
+    "apply_rope": (
+        ("half precision", ".to(x.dtype)", ""),
+        ("half precision", "angles.cos().to(x.dtype), angles", "angles.to(x.dtype).cos(), angles"),
+        ("half precision", "angles.sin().to(x.dtype)", "angles.to(x.dtype).sin()"),
     ),
     "greedy_decode": (
         ("work", decoding.READ, decoding.AGAIN),
@@ -389,7 +397,61 @@ SIZES = {
     ),
     "AttentionCache": (("self.length = length\n", "self.length -= length\n"),),
 }
-REFUSED |= BPE | SIZES
+TYPES = {
+    "apply_rope": (("dim=-1).flatten(-2)", "dim=-1).flatten(-2).float()"),),
+    "RMSNorm": (
+        ("return self.weight * x", "x = x.float()\n        return self.weight.float() * x"),
+    ),
+    "LayerNorm": (("return self.weight * centered", "return self.weight.double() * centered"),),
+    "mean_pool": (("return total / ", "return total.double() / "),),
+    "group_advantages": (
+        ("    return ", "    return 1.0 * torch.ones(()).double().view(1, 1) * "),
+    ),
+    "FeedForward": (("return self.linear2(", "return self.linear2.double()("),),
+    "random_windows": (("window[:, :-1], window[:, 1:]", "window[:, :-1], window[:, 1:].float()"),),
+    "mask_tokens": (
+        ("return inputs,", "return inputs.float(),"),
+        (
+            "randint(num_ordinary, ids.shape, generator=generator)  # (B, L)",
+            "randint(num_ordinary, ids.shape, generator=generator)\n"
+            "    random_ids = (ids + 1) % num_ordinary",
+        ),
+        ("randint(num_ordinary, ids.shape,", "randint(num_ordinary, (len(ids), 1),"),
+        (
+            "    inputs = ids.masked",
+            "    random_ids = ids[:, torch.randperm(ids.size(1))]\n"
+            "    random_ids = random_ids.where(random_ids != pad_id, 0)\n    inputs = ids.masked",
+        ),
+        ("< 0.15", "< 0.17"),
+        ("< 0.15", "< 0.14"),
+        ("fate < 0.8)", "fate < 0.82)"),
+        ("fate >= 0.9", "fate >= 0.91"),
+    ),
+    "AttentionCache": (
+        ("keys.new_empty(", "torch.empty("),
+        ("values.new_empty(", "torch.zeros("),
+    ),
+    "sample_tokens": (
+        (
+            "torch.multinomial(probs, 1, generator=generator).squeeze(1)",
+            "(torch.rand(len(probs) // 2, 1, generator=generator).repeat_interleave(2, 0) > "
+            "probs.cumsum(-1)).sum(-1)",
+        ),
+        (
+            "torch.multinomial(probs, 1, generator=generator).squeeze(1)",
+            "(torch.rand(len(probs) // 2, 1, generator=generator).repeat_interleave(2, 0)"
+            ".roll(1, 0) > probs.cumsum(-1)).sum(-1)",
+        ),
+    ),
+    "adam_update": (
+        ("m = beta1 * m + (1 - beta1) * gradient", "m.mul_(beta1).add_((1 - beta1) * gradient)"),
+        (
+            "v = beta2 * v + (1 - beta2) * gradient**2",
+            "v *= beta2\n    v += (1 - beta2) * gradient**2",
+        ),
+    ),
+}
+REFUSED |= BPE | SIZES | {name: (*SIZES.get(name, ()), *edits) for name, edits in TYPES.items()}
 REFUSED |= {name: (*REFUSED.get(name, ()), *edits) for name, edits in TRAINING.items()}
 RIGHT = {  # the same edits with the right value
     "scaled_dot_product_attention": ((FILL, "-1e4"), (FILL, "torch.finfo(scores.dtype).min")),
