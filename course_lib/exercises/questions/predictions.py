@@ -42,7 +42,7 @@ class Prediction:
     Args:
         asks: A few words that say which number to predict.
         truth: Computes the number.
-        close: The largest relative error allowed in a correct guess.
+        close: The largest relative error allowed in a correct guess; whole numbers are exact.
         guesses: Common wrong answers, with a hint for each.
     """
 
@@ -62,7 +62,8 @@ def judge_prediction(question: Prediction, answer: object) -> Report:
         hint = "Replace `...` with your answer, and run the cell."
         return Report(question.name, False, hint=hint, attempted=False)
     with torch.random.fork_rng(devices=[]):  # the question may build a layer
-        truth = torch.as_tensor(question.truth(), dtype=torch.float64)
+        value = torch.as_tensor(question.truth())
+    truth, close = value.double(), question.close if value.is_floating_point() else 0.0
     try:
         guess = torch.as_tensor(answer, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -75,13 +76,9 @@ def judge_prediction(question: Prediction, answer: object) -> Report:
         return Report(
             question.name, False, hint=f"{question.asks}: please give {kind}, not {answer!r}."
         )
-    if _near(guess, truth, question.close):
+    if _near(guess, truth, close):
         return Report(question.name, True, detail=f"{question.asks}: {_show(truth)}")
-    hints = [
-        hint
-        for value, hint in question.guesses
-        if _near(guess, torch.tensor(value), question.close)
-    ]
+    hints = [hint for value, hint in question.guesses if _near(guess, torch.tensor(value), close)]
     hint = hints[0] if hints else "That is not correct. Work it out step by step, and try again."
     detail = f"{question.asks}; yours: {_show(guess)}"
     return Report(question.name, False, hint=hint, detail=detail)
@@ -155,7 +152,6 @@ def weights_of_the_picture() -> Tensor:
     (2_097_152, "With more heads, each head is narrower: 16 heads share the same 512 columns."),
     (786_432, "Three matrices compute queries, keys and values. A fourth one combines the heads."),
     (1_050_624, "You counted 512 biases for each matrix. This layer has no biases."),
-    close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
     """Return the number of parameters with 16 heads. The attention layer has no biases."""
@@ -212,7 +208,6 @@ def distance_without_positions() -> float:
     8,
     (1_048_576, "Those are the four matrices. There are also biases and a norm."),
     (1_050_624, "Those are the four matrices with biases. There is also a third norm."),
-    close=0.0005,
 )
 def parameters_more_in_decoder() -> int:
     """Return how many more parameters the paper's decoder layer has than its encoder layer."""
@@ -224,7 +219,7 @@ def parameters_more_in_decoder() -> int:
     9,
     (126.2, "You doubled everything. Twice the rows and columns give four times as many entries."),
     (252.3, "You multiplied everything by four, but the vocabulary keeps its size."),
-    close=0.03,
+    close=0.003,
 )
 def parameters_of_the_big_model() -> float:
     """Return the number of parameters in millions. We build the big model on the meta device."""
@@ -357,6 +352,7 @@ def padding_of_two_pairs() -> float:
     (math.log2(65), "That is in bits, with the base-2 logarithm. Nats use the natural one."),
     (1 / 65, "That is the probability of each character. The loss is its negative logarithm."),
     (65.0, "That is the perplexity, e to the power of the loss."),
+    close=0.001,
 )
 def first_loss() -> float:
     """Return the first loss. All 65 characters have the same score."""
@@ -369,7 +365,6 @@ def first_loss() -> float:
     (123_653_376, "The embeddings of the 1,024 positions are also learned."),
     (85_056_000, "Those are the layers and the final norm. Add the two embedding tables."),
     (117_000_000, "The paper gives this number, but its authors have since corrected it."),
-    close=0.0004,
     minutes=6,
 )
 def parameters_of_gpt2() -> int:
@@ -383,7 +378,6 @@ def parameters_of_gpt2() -> int:
     (196, "Those are the patches. ViT puts one more token before them."),
     (15, "That is one row of patches, and the class token. How many rows are there?"),
     (50_177, "That is one token for each pixel. A patch has 16 × 16 pixels."),
-    close=0.001,
 )
 def tokens_of_an_image() -> int:
     """Return the number of tokens for a 224 × 224 image: 16 × 16 patches and the class token."""
@@ -421,6 +415,7 @@ def rows_of_k_proj() -> int:
     (1024.0, "You counted the four projections. Add the feed-forward layer."),
     (2048.0, "Count four projections *and* two matrices in the feed-forward layer."),
     (6144.0, "The scores *and* the weighted average each need n · n · d multiplications."),
+    close=0.0,
     minutes=6,
 )
 def length_where_attention_rules() -> float:
