@@ -66,13 +66,29 @@ def test_only_the_source_of_a_guess_is_hidden():
 
 
 def test_all_parts_run_even_after_failures(monkeypatch, capsys):
-    failed = {"one": False, "two": True, "three": False, "beside": True}
-    found = {name: (each, 0.4, f"told by {name}") for name, each in failed.items()}
-    monkeypatch.setattr(run_tests, "run", lambda name, *_: found[name])
-    assert run_tests.main({"one": [], "two": [], "three": []}, [{"beside": []}]) == 1
+    counts = {"one": (3, 0, 1), "two": (1, 2, 0), "three": (5, 0, 0), "beside": (2, 1, 0)}
+    found = {name: (each, 0.4, f"told by {name}") for name, each in counts.items()}
+    monkeypatch.setattr(run_tests, "run", lambda name, *_, **__: found[name])
+    parts = {"one": [], "two": [], "three": []}, [{"beside": []}]
+    times, totals, broken = run_tests.run_all(*parts)
+    assert (list(times), totals) == ([*counts, "all"], (11, 3, 1))
+    assert broken == ["two", "beside"]
+    assert run_tests.main(*parts) == 1
     printed = capsys.readouterr().out
-    assert "seconds: one 0, two 0, three 0, beside 0, all 0" in printed
-    assert "told by beside" in printed and "failed (see above): two, beside" in printed
+    assert "one 0, two 0, three 0, beside 0, all 0" in printed and "told by beside" in printed
+    assert "failed (see above): two, beside" in printed
+    assert "11 passed, 3 failed, 1 skipped" in printed
+
+
+def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
+    good = run_tests.run("good", ["-c", "print(7)"], tmp_path, beside=True)
+    assert good[::2] == ((1, 0, 0), "7\n")
+    assert run_tests.run("bad", ["-c", "raise SystemExit(3)"], tmp_path)[0] == (0, 1, 0)
+    report = tmp_path / "part.xml"
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="1" errors="0"/></a>')
+    assert run_tests.counted(report, code=1) == (6, 1, 2)
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
+    assert run_tests.counted(report, code=3) == (7, 1, 2), "the runner itself failed"
 
 
 def test_a_module_selects_its_tests_doctests_exercises_and_chapter():
