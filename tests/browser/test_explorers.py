@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from browser_driver import NO_BROWSER
 from explorer_page import EXPLORERS, open_explorer, served, take_still
 from PIL import Image
 from playwright.sync_api import Browser, Page
@@ -78,18 +77,6 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "pair": draw.randrange(64),
     },
 }
-# remembers how long each pointer event takes until the changed picture is on the screen
-WATCH = """() => {
-    window.times = [];
-    const panes = document.querySelector('.explorer .panes');
-    let start = 0;
-    addEventListener('pointermove', () => { start = performance.now(); }, true);
-    new MutationObserver(async () => {
-        const began = start;
-        await new Promise(requestAnimationFrame);
-        window.times.push(performance.now() - began);
-    }).observe(panes, {childList: true, subtree: true});
-}"""
 every_explorer = pytest.mark.parametrize("explorer", EXPLORERS, ids=lambda each: each.module)
 
 
@@ -134,22 +121,6 @@ def test_the_module_computes_the_numbers_of_the_package(page: Page, explorer: ty
         expected = explorer(**sample).numbers()
         found, right = flat(ours, expected), flat(expected, expected)
         np.testing.assert_allclose(found, right, rtol=0, atol=TOLERANCE)
-
-
-@every_explorer
-def test_the_picture_follows_the_pointer(page: Page, explorer: type[Explorer], capsys):
-    page.evaluate(WATCH)
-    box = page.locator(".explorer .handle").first.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    for n in range(20):
-        across, up = (3 * n) % 10 / 10, (7 * n) % 10 / 10
-        page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * up)
-    page.mouse.up()
-    times = page.evaluate("window.times")
-    assert len(times) >= 5, "the picture does not change"
-    with capsys.disabled():
-        print(f"\n{explorer.module}: {np.median(times):.0f} ms from a pointer event to the picture")
 
 
 @every_explorer
@@ -290,7 +261,3 @@ def test_a_tap_sets_a_slider_but_a_scroll_does_not(page: Page, explorer: type[Ex
         box = slider.bounding_box()
         swipe(page, box["x"] + (1 - far) * box["width"], box["y"] + box["height"] / 2, (0, -15))
         assert slider.input_value() == before
-
-
-def test_a_browser_is_installed(browser):
-    assert browser, NO_BROWSER

@@ -1,18 +1,15 @@
 """The heads explorer: its translator in JavaScript, its game, its error messages, and a kernel."""
 
-import json
 import random
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from browser_driver import Lab, write_notebook
 from explorer_page import open_explorer, served
 from playwright.sync_api import Locator, Page, expect
-from safetensors import safe_open
 from translator_file import TRANSLATOR, write_translator
 
 from course_lib.data import draw_numbers, spell
@@ -25,31 +22,11 @@ HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2
 TRANSLATE = """async ([file, samples]) => {
     const { Translator } = await import("/course_lib/viz/translator.js");
     const translator = new Translator(await (await fetch(file)).arrayBuffer());
-    return samples.map(([number, off]) => {
-        const start = performance.now();
-        return { ...translator.translate(number, off), time: performance.now() - start };
-    });
+    return samples.map(([number, off]) => translator.translate(number, off));
 }"""
 READ = """async (text) => {
     const { readNumber } = await import("/course_lib/viz/translator.js");
     try { return `${readNumber(text)}`; } catch (error) { return error.message; }
-}"""
-CHANGES = """async ([written, right]) => {
-    const { commonEnds } = await import("/course_lib/viz/heads.js");
-    const [start, end] = commonEnds(written, right);
-    return [written, right].map((text) => text.slice(start, text.length - end));
-}"""
-# the time from a key press to the frame with the new translation
-PRESS = """async (handle) => {
-    const times = [];
-    for (let n = 0; n < 20; n++) {
-        const start = performance.now();
-        handle.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }));
-        do await new Promise(requestAnimationFrame);
-        while (handle.closest(".explorer").textContent.includes("Translating"));
-        times.push(performance.now() - start);
-    }
-    return times;
 }"""
 
 
@@ -80,7 +57,7 @@ def with_logits(translator: Translator, words: str, off: list) -> dict:
     return reading | reading["maps"] | {"logits": passes[-1][0]}
 
 
-def test_the_translators_in_javascript_and_python_agree(page: Page, capsys):
+def test_the_translators_in_javascript_and_python_agree(page: Page):
     draw = random.Random(0)
     numbers = [*draw_numbers("train", NUMBERS // 2), *draw_numbers("test", NUMBERS // 2)]
     samples = [(n, draw.sample(HEADS, 3 * (k % 4))) for k, n in enumerate(numbers)]
@@ -98,51 +75,16 @@ def test_the_translators_in_javascript_and_python_agree(page: Page, capsys):
             found = torch.tensor((mine | mine["maps"])[name])
             difference = (found - theirs[name]).abs().max().item()
             differences[name] = max(differences[name], difference)
-    time = np.median([mine["time"] for mine in ours])
-    with capsys.disabled():
-        print(f"\n{time:.0f} ms a translation; largest differences to Python: {differences}")
     assert max(differences.values()) < TOLERANCE
 
 
-def test_the_file_has_the_parts_of_every_number(weights):
-    with safe_open(weights, "pt") as file:
-        about = {name: json.loads(value) for name, value in file.metadata().items()}
-    draw, translator = random.Random(0), load_or_train()
-    for number in [*range(130), *(int(10 ** draw.uniform(2, 6)) for _ in range(1000))]:
-        parts = [str(part) for part in (number - number % 1000, number % 1000) if part] or ["0"]
-        assert "".join(about["german"][part] for part in parts) == spell(number, "de")
-        source = [token for part in parts for token in about["english"][part]]
-        assert source == translator.source_ids([spell(number, "en")])[0].tolist()
-
-
-def test_the_browser_accepts_the_numbers_that_python_accepts(page: Page):
+def test_the_browser_reads_numbers_like_python(page: Page):
     for text in ("345", " 0,345 ", "0", "999,999"):
         assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
-
-
-def test_the_browser_rejects_the_same_texts_as_python_with_a_short_sentence(page: Page):
-    for text in ("", "1000000", "9" * 5000, "-3", "٣", "3 hundred", "forty-five"):
+    for text in ("", "1000000", "-3", "3 hundred", "forty-five"):
         with pytest.raises(ValueError):
             number_words(text)
-        answer = page.evaluate(READ, text)
-        assert "is not a number below" in answer and len(answer) < 200
-
-
-def test_a_change_is_between_the_common_prefix_and_the_common_suffix(page: Page):
-    right = "dreihundertfünf"
-    changes = {  # for each word, the wrong letters and the right ones
-        "achthundertfünf": ["acht", "drei"],
-        "dreihundert": ["", "fünf"],
-        "hundertfünf": ["", "drei"],
-        "dreiundhundertfünf": ["und", ""],
-        "dreihundertachtundfünf": ["achtund", ""],
-        "dreidreihundertfünf": ["drei", ""],
-        "zweihundertfünfzig": ["zweihundertfünfzig", right],
-        "": ["", right],
-        right: ["", ""],
-    }
-    for written, changed in changes.items():
-        assert page.evaluate(CHANGES, [written, right]) == changed
+        assert "is not a number below" in page.evaluate(READ, text)
 
 
 def switch(page: Page, place: str, layer: int, head: int) -> None:
@@ -229,31 +171,19 @@ def test_maps_of_another_training_run_disappear_when_the_translator_loads(browse
         page.close()
 
 
-def test_in_a_notebook_the_kernel_translates(course, lab: Lab, capsys):
+def test_in_a_notebook_the_kernel_translates(course, lab: Lab):
     source = "from course_lib.viz.heads_explorer import HeadsExplorer\nHeadsExplorer()"
     write_notebook(course / "heads.ipynb", source)
     lab.open("heads.ipynb")
     lab.run_cell(0)
     cell = lab.cell(0)
     grid(cell).focus()
-    times = grid(cell).evaluate(PRESS)
-    with capsys.disabled():
-        print(f"\n{np.median(times):.0f} ms from a key through the kernel to the translation")
+    lab.page.keyboard.press("Space")
+    expect(cell.get_by_text("23 of 24 heads are on")).to_be_visible()
+    lab.page.keyboard.press("Space")
     expect(cell.locator(".said")).to_contain_text("which is right")
     text = cell.get_by_role("textbox", name="a number")
     text.fill("7,078")
     expect(cell.locator(".said")).to_contain_text("siebentausendachtundsiebzig”, which is right")
     text.fill("seven")
     expect(cell.locator(".said")).to_contain_text("is not a number below")
-
-
-def test_a_long_wrong_translation_does_not_cover_the_title_of_the_map(browser):
-    explorer = HeadsExplorer()
-    explorer.reading = explorer.reading | {"text": 12 * "hundert"}
-    with served() as address:
-        page = open_explorer(browser, address, explorer)
-        letters = page.locator("svg .mono").evaluate_all(
-            "all => all.map(each => each.y.baseVal[0].value)"
-        )
-        assert len(letters) > 68 and max(letters) < 140  # the title is at 152
-        page.close()

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.data import LANGUAGES, LIMIT, Tokenizer, spell
+from course_lib.data import LANGUAGES, LIMIT, spell
 from course_lib.data.alignments import part_spans, reference_links, text_digits, token_digits
-from course_lib.data.number_words import draw_pairs
 
 ALL = ("en", *LANGUAGES)
 numbers = st.one_of(st.integers(0, 2000), st.integers(0, LIMIT - 1))
@@ -80,22 +79,6 @@ def test_a_token_across_two_words_has_the_digits_of_both():
     tokens = ["▁ein", "undzwanzigtausend", "drei", "hundert", "fünf", "undvierzig", "[eos]"]
     wanted = [{3}, {3, 4}, {2}, {2}, {0}, {1}, set()]
     assert token_digits(tokens, 21_345, "de") == wanted
-
-
-@pytest.mark.parametrize("to", LANGUAGES)
-def test_the_tokens_of_a_trained_tokenizer_are_aligned(to):
-    pairs = draw_pairs("train", 400, to=to)
-    tokenizer = Tokenizer.learn([text for pair in pairs for text in pair], 150)
-    for number in (0, 13, 345, 1001, 21_000, 80_080, 999_999):
-        tokens = [tokenizer.tokens(tokenizer.encode(spell(number, name))) for name in ("en", to)]
-        links = reference_links(*tokens, number, to)
-        assert {s for _, s in links} == positions_with_digits(tokens[0], number, "en")
-        assert {t for t, _ in links} == positions_with_digits(tokens[1], number, to)
-
-
-def positions_with_digits(tokens: list[str], number: int, language: str) -> set[int]:
-    """List the positions of the tokens that contribute to a digit."""
-    return {n for n, digits in enumerate(token_digits(tokens, number, language)) if digits}
 
 
 def test_links_start_with_the_target_and_cross_if_the_languages_order_digits_differently():

@@ -127,12 +127,6 @@ def test_short_numbers_are_also_drawn(split):
     assert digits[3] > 50  # of about 90 in the held-out splits
 
 
-def test_pairs_are_the_numbers_in_words(to):
-    numbers = draw_numbers("valid", 20, seed=3)
-    expected = [(spell(number, "en"), spell(number, to)) for number in numbers]
-    assert draw_pairs("valid", 20, to=to, seed=3) == expected
-
-
 # --- the translator's words
 
 
@@ -146,13 +140,9 @@ def test_every_training_source_is_made_of_number_words():
     [
         ("three hundred and five", ["'and'", "three hundred forty-five"]),
         ("42", ["'42'", "three hundred forty-five"]),
-        ("Three", ["'Three'"]),  # the command line converts them to lower case
-        ("three-hundred", ["'three-hundred'", "'three hundred'"]),
         ("five forty", ["'five forty'", "'forty-five'"]),
         ("twelve hundred", ["'twelve hundred'", "'one thousand two hundred'"]),
-        ("one thousand thousand", ["'one thousand thousand'", "'one thousand'"]),
         ("zero five", ["'zero five'", "'five'"]),
-        ("nine hundred hundred hundred", ["nine hundred hundred hundred", "one million"]),
         (" - -\n", ["nothing", "three hundred forty-five"]),
     ],
 )
@@ -244,13 +234,6 @@ def test_a_batch_depends_only_on_step_and_seed(small):
             maker = BatchMaker(*small, batch_size=6, seed=seed)
             batches |= {(seed, step): str(maker(step)) for step in steps}
     assert forwards == backwards and len(set(forwards.values())) == 80
-
-
-def test_every_pair_is_drawn_sooner_or_later(small):
-    pairs, tokenizer = small
-    maker = BatchMaker(pairs, tokenizer, batch_size=30)
-    seen = {tokenizer.decode(row) for step in range(1, 41) for row in maker(step)[0]}
-    assert seen == {source for source, _ in pairs}
 
 
 def test_a_batch_contains_whole_pairs(small):

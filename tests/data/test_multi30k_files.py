@@ -130,30 +130,20 @@ def test_a_download_is_unpacked_checked_read_and_not_repeated(site, tmp_path):
     assert download_multi30k(tmp_path / "new", url=site[1]) == target
 
 
-ENDLESS = bytes(1_000_000)
-PACKED_ENDLESS = gzip.compress(ENDLESS)
-
-
 @pytest.mark.parametrize(
     ("sent", "error", "message"),
     [
         (gzip.compress(b"something else\n"), ValueError, "val.de.* does not match the known hash"),
         (gzip.compress(content("val.de"))[:40], OSError, "ended before"),
         (b"<html>Log in, please</html>", OSError, "Not a gzipped file"),
-        (PACKED_ENDLESS[:12] + b"xyz" + PACKED_ENDLESS[15:], OSError, "decompressing"),
-        (PACKED_ENDLESS, ValueError, "does not match the known hash"),
-        (ENDLESS, OSError, "sent more than 100000 bytes"),
         (None, OSError, "404.*online"),
     ],
-    ids=["other", "cut off", "not packed", "damaged", "endless content", "endless file", "missing"],
+    ids=["other", "cut off", "not packed", "missing"],
 )
-def test_a_wrong_file_is_rejected_and_not_kept(sent, error, message, site, tmp_path, monkeypatch):
-    monkeypatch.setattr(multi30k, "MAX_BYTES", 100_000)
+def test_a_wrong_file_is_rejected_and_not_kept(sent, error, message, site, tmp_path):
     (site[0] / "val.de.gz").unlink()
     if sent:
         (site[0] / "val.de.gz").write_bytes(sent)
-    if sent is PACKED_ENDLESS:
-        monkeypatch.setitem(multi30k.SUMS, "val.de", hashlib.sha256(ENDLESS).hexdigest())
     with pytest.raises(error, match=f"(?s){message}"):
         download_multi30k(tmp_path, url=site[1])
     left = sorted(path.name for path in (tmp_path / "multi30k").iterdir())

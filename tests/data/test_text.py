@@ -92,9 +92,7 @@ def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
     assert all(path.parent == library for path in train + val)
 
 
-@pytest.mark.parametrize(
-    "content", [b"x = '\xc3\xa9'\n", b"if x:\n\ty = 1\n", b"x = 1\r\n", b"\xff", b"\x7f"]
-)
+@pytest.mark.parametrize("content", [b"if x:\n\ty = 1\n", b"\xff"])
 def test_only_plain_modules_in_the_folder_itself_are_read(library, content):
     fill(library / "package", ["inner.py"])
     fill(library, ["notes.txt", "module.pyc", "python"])
@@ -107,14 +105,8 @@ def test_only_plain_modules_in_the_folder_itself_are_read(library, content):
 def test_a_folder_with_too_few_modules_is_explained(tmp_path):
     folder = fill(tmp_path / "few", NAMES[: MIN_FILES - 1])
     fill(folder, ["other.txt"])
-    (folder / "tab.py").write_text("\t")  # not plain, so it does not count
-    for read in (library_files, read_library):
-        with pytest.raises(
-            ValueError, match=says(folder, f" {MIN_FILES - 1} ", MIN_FILES, "python.org")
-        ):
-            read(folder)
-    with pytest.raises(ValueError, match=says(tmp_path / "nowhere", " 0 ")):
-        library_files(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=says(folder, f" {MIN_FILES - 1} ", "python.org")):
+        read_library(folder)
     assert sum(map(len, library_files(fill(folder, NAMES[:MIN_FILES])))) == MIN_FILES
 
 
@@ -148,16 +140,5 @@ def test_the_split_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
 def test_a_missing_file_is_named_with_a_solution(shakespeare):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     path.unlink()
-    for _ in range(2):
-        with pytest.raises(
-            ValueError, match=says(path, "--data", "COURSE_DATA", "--text shakespeare")
-        ):
-            read_shakespeare(shakespeare)
-        path.mkdir(exist_ok=True)  # a folder with that name is not a file
-
-
-def test_files_that_are_not_text_are_explained(shakespeare):
-    path = shakespeare / "tinyshakespeare" / "input.txt"
-    path.write_bytes(b"first\xff")
-    with pytest.raises(ValueError, match=says(path, "is not UTF-8 text", "byte 5")):
+    with pytest.raises(ValueError, match=says(path, "--data", "COURSE_DATA", "--text shakespeare")):
         read_shakespeare(shakespeare)

@@ -1,7 +1,7 @@
 """A GPT trains like plain code, and its loss, its lines and its records are correct."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,14 +13,12 @@ from torch.testing import assert_close
 from course_lib import gpt
 from course_lib.data import read_shakespeare, side_by_side
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.records.results import read_record
 from course_lib.tasks import language_model
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start
 
 pytestmark = pytest.mark.usefixtures("no_network")
-GPT2_START = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -160,25 +158,3 @@ def test_a_text_is_continued_as_by_sample(writer):
     assert writer.generate("3 and", 20, copies=2, seed=4, **sampling) == expected
     assert all(len(text) == 25 and text.startswith("3 and") for text in expected)
     assert writer.generate("3 and", 20, seed=5) != writer.generate("3 and", 20, seed=4)
-
-
-# --- the committed records are what the commands of docs/results.md make
-
-
-def test_the_commands_on_the_page_make_the_record():
-    ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
-    expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
-    expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))
-    recorded = [
-        {name: entry[name] for name in expected[0]}
-        for entry in read_record("language_model_record")
-    ]
-    assert len(recorded) == len(expected) and all(settings in recorded for settings in expected)
-
-
-def test_gpt2s_initialization_is_worse_than_ours_for_every_seed():
-    losses = {0.05: [], GPT2_START: []}
-    for entry in read_record("language_model_record"):
-        if entry["text"] == "shakespeare":
-            losses[entry["init_std"]].append(entry["val_loss"])
-    assert min(losses[GPT2_START]) > max(losses[0.05])

@@ -12,11 +12,10 @@ from torch.nn import functional as F
 from course_lib.batching import TokenBatches
 from course_lib.cli.training_commands import evaluate_sentences
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
-from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
+from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
-from course_lib.records.results import read_record
 from course_lib.tasks import multi30k
-from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, RealTranslator, read_pairs
+from course_lib.tasks.multi30k import Multi30k, RealTranslator, read_pairs
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import load_pipeline, load_weights, read_checkpoint, saved_epochs
 from course_lib.training import ADAM, label_smoothed_cross_entropy
@@ -169,34 +168,6 @@ def test_number_words_come_from_their_own_splits_in_the_requested_direction(spli
     pairs = draw_pairs(name, size)
     assert read_pairs(replace(TINY, direction="en-de"), split) == pairs
     assert read_pairs(TINY, split) == [pair[::-1] for pair in pairs]
-
-
-# --- the committed record is what the commands of docs/results.md make
-
-TEST = [entry for entry in read_record("multi30k_record") if entry["split"] == multi30k.TEST]
-MADE_BY = {28: RealConfig(), 10: RealConfig(**SIZES["short"])}  # by the epochs
-
-
-@pytest.mark.parametrize("entry", TEST, ids=lambda entry: f"{entry['epochs']}-{entry['seed']}")
-def test_the_commands_on_the_page_make_the_record(entry):
-    kept = {name: entry[name] for name in vars(RealConfig())}
-    assert RealConfig(**kept) == replace(MADE_BY[entry["epochs"]], seed=entry["seed"])
-
-
-def test_every_training_run_read_the_test_set_once():
-    assert sorted((e["epochs"], e["seed"]) for e in TEST) == [(10, 0), (10, 1), (10, 2), (28, 0)]
-
-
-(QUOTED,) = read_record("multi30k_translations")
-
-
-def test_the_quoted_sentences_are_from_val():
-    try:
-        val = load_multi30k("val")
-    except ValueError as error:  # the corpus is not on this computer
-        pytest.skip(str(error))
-    for quoted in QUOTED["sentences"]:
-        assert val[quoted["line"] - 1] == (quoted["source"], quoted["reference"])
 
 
 def test_captions_are_read_in_the_source_language(kept, monkeypatch):
