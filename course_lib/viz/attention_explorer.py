@@ -3,17 +3,9 @@
 The keys and values are the same as in the picture at the beginning of chapter 01.
 """
 
-import math
-from typing import Any
-
-import torch
 from traitlets import Bool, Float, Int
 
-from course_lib.attention import scaled_dot_product_attention
 from course_lib.viz.explorer_base import Explorer
-
-KEYS = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]).double()
-VALUES = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]).double()
 
 
 class AttentionExplorer(Explorer):
@@ -37,14 +29,3 @@ class AttentionExplorer(Explorer):
     d_k = Int(2).tag(sync=True, state=True)
     divide = Bool(True).tag(sync=True, state=True)
     temperature = Float(1.0).tag(sync=True, state=True)
-
-    def numbers(self) -> dict[str, Any]:
-        """Compute scores, weights, output, and the norm of the largest weight's gradient."""
-        scale = (1 if self.divide else math.sqrt(self.d_k)) / self.temperature
-        query = torch.tensor([[self.x, self.y]], dtype=torch.float64) * scale  # (1, 2)
-        scores = (query @ KEYS.mT / math.sqrt(2))[0].requires_grad_()  # (S,)
-        output, weights = scaled_dot_product_attention(query, KEYS, VALUES)
-        (gradient,) = torch.autograd.grad(scores.softmax(-1)[weights.argmax()], scores)
-        values = {"scores": scores, "weights": weights[0], "output": output[0]}
-        named = {name: value.tolist() for name, value in values.items()}
-        return named | {"gradient": gradient.norm().item()}

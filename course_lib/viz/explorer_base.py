@@ -64,10 +64,6 @@ class Explorer(anywidget.AnyWidget):
         """Return the values that the module draws."""
         return {name: getattr(self, name) for name in self.names}
 
-    def numbers(self) -> dict[str, Any]:
-        """Compute the same numbers as the module's ``compute``, with the course's own functions."""
-        raise NotImplementedError
-
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Add the still picture, its alt text, and what the site needs to run the module."""
         live = super()._repr_mimebundle_(**kwargs)[0]  # type: ignore[index]

@@ -110,17 +110,3 @@ class HeadsExplorer(Explorer):
             reading["maps"][place] = rounded.tolist()
         number = read_number(words)
         self.reading = reading | {"number": number, "german": spell(number, "de"), "off": self.off}
-
-    def numbers(self) -> dict[str, Any]:
-        """Compute the chosen head's weights, and whether the translation is right."""
-        words = number_words(self.text)
-        reading = read_through(self.translator, words, self.off)
-        maps = reading["maps"]
-        place, layer, head = self.chosen
-        right = spell(read_number(words), "de")
-        count = sum(weights.shape[:2].numel() for weights in maps.values())
-        return {
-            "weights": maps[place][layer, head].tolist(),
-            "on": count - len(self.off),
-            "right": reading["text"] == right,
-        }

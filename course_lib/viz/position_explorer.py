@@ -1,31 +1,13 @@
 """An explorer for positional encodings (paper, §3.5) and rotary position embeddings."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-import torch
-from torch import Tensor
 from traitlets import Int, List, Unicode
 
-from course_lib.modern_decoder import apply_rope, rope_angles
-from course_lib.positions import sinusoidal_encoding
 from course_lib.records.results import record_of
 from course_lib.viz.explorer_base import Explorer
 
 RECORD = record_of("learned_positions")
-
-
-@contextmanager
-def float64() -> Iterator[None]:
-    """Make float64 the default type, so that the course's tables use it."""
-    kept = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(kept)
 
 
 class PositionExplorer(Explorer):
@@ -53,38 +35,3 @@ class PositionExplorer(Explorer):
     position = Int(40).tag(sync=True, state=True)
     pair = Int(3).tag(sync=True, state=True)
     learned = List(List(Int()), json.loads(RECORD.read_text("utf-8"))).tag(sync=True, state=True)
-
-    def vectors(self) -> Tensor:
-        """Return the vector of every position. Shape (L, d_model)."""
-        length, width = self.positions, self.d_model
-        with float64():
-            if self.kind == "learned":
-                return torch.tensor(self.learned[:length]) / 100
-            if self.kind == "none":
-                return torch.zeros(length, width)
-            if self.kind == "sinusoidal" and self.base == 10_000:
-                return sinusoidal_encoding(length, width)
-            angles = rope_angles(length, width, self.base)  # (L, d_model / 2)
-            if self.kind == "sinusoidal":
-                return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-            word = torch.sin(1 + torch.arange(width) ** 2.0).expand(length, -1)
-            return apply_rope(word, angles)
-
-    def numbers(self) -> dict[str, Any]:
-        """Compute all codes, one position's products, and the products' range at each distance."""
-        table = self.vectors()
-        all_products = table @ table.T  # (L, L)
-        last = self.positions - 1
-        position = min(self.position, last)
-        products = all_products[position]  # (L,)
-        others = products.clone()
-        others[position] = -torch.inf
-        best = (others > others.max() - 1e-6).nonzero().flatten()
-        spans = [all_products.diagonal(k).aminmax() for k in range(-last, last + 1)]
-        return {
-            "table": table.tolist(),
-            "products": products.tolist(),
-            "similar": int(best[(best - position).abs().argmin()]),
-            "lows": [low.item() for low, _ in spans],
-            "highs": [high.item() for _, high in spans],
-        }

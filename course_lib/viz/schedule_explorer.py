@@ -1,16 +1,9 @@
 """An explorer for the learning-rate schedule, with recorded training runs (paper, §5.3)."""
 
-import math
-from typing import Any
-
 from traitlets import Int, List
 
 from course_lib.records.results import Entry, read_record
-from course_lib.training import warmup_inverse_sqrt
 from course_lib.viz.explorer_base import Explorer
-
-PAPER = {"warmup_steps": 4000, "d_model": 512}  # table 3, row (base)
-LAST = 100_000  # the last step in the picture
 
 
 def recorded_runs() -> list[Entry]:
@@ -37,17 +30,3 @@ class ScheduleExplorer(Explorer):
     warmup_steps = Int(50, min=1).tag(sync=True, state=True)
     d_model = Int(128, min=1).tag(sync=True, state=True)
     runs = List(default_value=recorded_runs()).tag(sync=True, state=True)
-
-    def numbers(self) -> dict[str, Any]:
-        """Compute both curves, and the final losses of the runs with the nearest warm-up."""
-        yours = {"d_model": self.d_model, "warmup_steps": self.warmup_steps}
-        curves = {}
-        for name, one in (("yours", yours), ("paper", PAPER)):
-            steps = (1, one["warmup_steps"], LAST)
-            curves[name] = [[step, math.log10(warmup_inverse_sqrt(step, **one))] for step in steps]
-        distance = [abs(math.log(run["warmup_steps"] / self.warmup_steps)) for run in self.runs]
-        nearest = self.runs[distance.index(min(distance))]
-        return curves | {
-            "recorded": nearest["warmup_steps"],
-            "reached": [losses[-1] for losses in nearest["losses"]],
-        }

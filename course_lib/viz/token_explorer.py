@@ -7,7 +7,7 @@ from traitlets import Int, List, Unicode
 
 from course_lib.data import LANGUAGES, spell
 from course_lib.data.number_words import split_of
-from course_lib.tokenization import BPETokenizer, byte_words, merge_pair, train_bpe
+from course_lib.tokenization import BPETokenizer, train_bpe
 from course_lib.viz.explorer_base import Explorer
 
 
@@ -36,16 +36,3 @@ class TokenExplorer(Explorer):
         ids = number_tokenizer().ids
         merges = [[ids[a], ids[b], ids[a + b]] for a, b in number_tokenizer().ranks]
         super().__init__(merges=merges, **state)
-
-    def numbers(self) -> dict[str, Any]:
-        """Compute the ids after each merge that applies, and that merge's number."""
-        tokenizer = number_tokenizer()
-        words = byte_words(self.text)
-        steps, places = [[tokenizer.ids[token] for word in words for token in word]], [0]
-        for place, pair in enumerate(tokenizer.ranks, start=1):
-            words = [merge_pair(word, pair) for word in words]
-            ids = [tokenizer.ids[token] for word in words for token in word]
-            if ids != steps[-1]:
-                steps.append(ids)
-                places.append(place)
-        return {"steps": steps, "places": places}

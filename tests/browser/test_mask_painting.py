@@ -1,6 +1,7 @@
 """The mask explorer responds to pointer and keyboard, and explains what it shows."""
 
 import pytest
+from explorer_numbers import numbers
 from explorer_page import open_explorer, served
 from playwright.sync_api import expect
 
@@ -82,10 +83,10 @@ def test_the_keyboard_moves_a_cursor_and_opens_cells(page):
 def test_it_reports_leaks_and_empty_rows(page):
     assert "leaks" not in said(page)
     page.get_by_role("button", name="padding").click()
-    leaked = MaskExplorer(mask="padding").numbers()["leaked"][:3]
+    leaked = numbers(MaskExplorer(mask="padding"))["leaked"][:3]
     words = ["[bos]", "drei", "hundert"]
-    numbers = [f"“{word}” {leak:.2f}" for word, leak in zip(words, leaked, strict=True)]
-    assert f"Weight on later positions: {', '.join(numbers)}." in said(page)
+    leaks = [f"“{word}” {leak:.2f}" for word, leak in zip(words, leaked, strict=True)]
+    assert f"Weight on later positions: {', '.join(leaks)}." in said(page)
     frames = page.locator(".explorer rect.future")
     assert frames.count() == 2 * (3 + 2 + 1), "every leaking cell, in both tables"
     page.get_by_role("button", name=CROSS).click()

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from explorer_numbers import KEYS, numbers
 from figure_asserts import answer_of_chapter
 
-from course_lib.viz.attention_explorer import KEYS, AttentionExplorer
+from course_lib.viz.attention_explorer import AttentionExplorer
 
 WIDTHS = [2**n for n in range(10)]
 SATURATED = 1e-3
@@ -19,32 +20,32 @@ def test_scores_of_random_vectors_grow_with_the_width(generator):
         wide = torch.randn(shape, generator=generator) * torch.randn(shape, generator=generator)
         plane = torch.randn(200, 2, generator=generator).tolist()
         explorers = [AttentionExplorer(x=x, y=y, d_k=d_k, divide=False) for x, y in plane]
-        scores = torch.tensor([explorer.numbers()["scores"] for explorer in explorers])  # (N, S)
+        scores = torch.tensor([numbers(explorer)["scores"] for explorer in explorers])  # (N, S)
         of_unit_keys = scores / KEYS.square().mean(dim=-1).sqrt()  # (N, S)
         assert of_unit_keys.std().item() == pytest.approx(wide.sum(-1).std().item(), rel=0.15)
 
 
 def test_scaled_scores_do_not_depend_on_the_width_and_the_scale_is_a_temperature():
-    first = AttentionExplorer().numbers()["weights"]
+    first = numbers(AttentionExplorer())["weights"]
     for d_k in WIDTHS:
-        assert AttentionExplorer(d_k=d_k).numbers()["weights"] == first
-        cooled = AttentionExplorer(d_k=d_k, divide=False, temperature=math.sqrt(d_k)).numbers()
+        assert numbers(AttentionExplorer(d_k=d_k))["weights"] == first
+        cooled = numbers(AttentionExplorer(d_k=d_k, divide=False, temperature=math.sqrt(d_k)))
         assert cooled["weights"] == pytest.approx(first)
 
 
 def test_the_question_of_chapter_01_has_the_printed_answer():
     answer, first = answer_of_chapter(AttentionExplorer), AttentionExplorer()
     assert KEYS[3].tolist() == [first.x, first.y]
-    assert f"weight {max(first.numbers()['weights']):.2f}" in answer
-    undivided = {d_k: AttentionExplorer(d_k=d_k, divide=False).numbers() for d_k in WIDTHS}
+    assert f"weight {max(numbers(first)['weights']):.2f}" in answer
+    undivided = {d_k: numbers(AttentionExplorer(d_k=d_k, divide=False)) for d_k in WIDTHS}
     gone = [d_k for d_k in WIDTHS if undivided[d_k]["gradient"] < SATURATED]
     assert gone == [d_k for d_k in WIDTHS if d_k >= gone[0]]
     assert f"below {SATURATED} if the width is {gone[0]} or more" in answer
     for d_k in (2, gone[0], 64):  # the output of the chapter's cell for the same vectors
         assert f"d_k {d_k:2}, temperature 1:" in answer
         assert f"gradient {undivided[d_k]['gradient']:.0e}" in answer
-    cooled = AttentionExplorer(d_k=64, divide=False, temperature=8).numbers()
-    assert cooled["weights"] == pytest.approx(first.numbers()["weights"])
+    cooled = numbers(AttentionExplorer(d_k=64, divide=False, temperature=8))
+    assert cooled["weights"] == pytest.approx(numbers(first)["weights"])
     printed = f"weight {max(cooled['weights']):.2f}, gradient {cooled['gradient']:.0e}"
     assert f"d_k 64, temperature 8: {printed}" in answer
     at_64 = {place: undivided_at(*place) for place in [(0.1, 0.1), (2, -1), (2, 1), (-2, 1)]}
@@ -55,4 +56,4 @@ def test_the_question_of_chapter_01_has_the_printed_answer():
 
 def undivided_at(x: float, y: float) -> dict:
     """Compute the numbers for a query of width 64, without the division by √64."""
-    return AttentionExplorer(x=x, y=y, d_k=64, divide=False).numbers()
+    return numbers(AttentionExplorer(x=x, y=y, d_k=64, divide=False))

@@ -4,10 +4,11 @@ import math
 
 import nbformat
 import pytest
+from explorer_numbers import ENDED, HOW, SOURCE, Language, numbers
 from figure_asserts import NOTEBOOKS, answer_of_chapter
 
 from course_lib.beam_search import beam_search
-from course_lib.viz.beam_explorer import ENDED, HOW, SOURCE, WEATHER, BeamExplorer, Language
+from course_lib.viz.beam_explorer import WEATHER, BeamExplorer
 
 SIZES, ALPHAS = (1, 2, 3, 4), [n / 10 for n in range(21)]
 
@@ -28,14 +29,14 @@ def test_the_pool_agrees_with_the_search_and_its_best_is_the_best_of_all(beam_si
     assert chapter["weather"] == WEATHER
     for alpha in ALPHAS:
         explorer = BeamExplorer(beam_size=beam_size, alpha=alpha, step=9)
-        numbers, how = explorer.numbers(), HOW | {"beam_size": beam_size, "alpha": alpha}
+        drawn, how = numbers(explorer), HOW | {"beam_size": beam_size, "alpha": alpha}
         found = beam_search(Language(WEATHER), SOURCE, **how)[1][0].tolist()
-        assert [node["score"] for node in numbers["pool"]] == pytest.approx(found)
-        assert len(numbers["columns"]) <= 5  # the tree has room for five steps
+        assert [node["score"] for node in drawn["pool"]] == pytest.approx(found)
+        assert len(drawn["columns"]) <= 5  # the tree has room for five steps
         every = [
             math.log(p) / ((5 + len(words.split())) / 6) ** alpha for p, words in chapter["ranking"]
         ]
-        assert numbers["best"]["score"] == pytest.approx(max(every))
+        assert drawn["best"]["score"] == pytest.approx(max(every))
 
 
 def test_the_question_of_chapter_14_has_the_printed_answer(chapter):
@@ -43,14 +44,14 @@ def test_the_question_of_chapter_14_has_the_printed_answer(chapter):
     assert chapter["ranking"][2] == (0.1, "it end")
     places = {}
     for beam_size in SIZES:
-        second = BeamExplorer(beam_size=beam_size).numbers()["columns"][1]
+        second = numbers(BeamExplorer(beam_size=beam_size))["columns"][1]
         totals = [round(math.exp(node["total"]), 9) for node in second]
         places[beam_size] = totals.index(0.1) + 1 if 0.1 in totals else None
         assert 0.1 not in totals or second[totals.index(0.1)]["fate"] != ENDED
     assert places == {1: None, 2: 4, 3: 5, 4: 5}
     assert "K = 2 it is the fourth, and with K = 3 and K = 4 it is the fifth" in answer
-    all_numbers = {alpha: BeamExplorer(alpha=alpha).numbers() for alpha in ALPHAS}
-    assert len({numbers["greedy"]["text"] for numbers in all_numbers.values()}) == 1
+    all_numbers = {alpha: numbers(BeamExplorer(alpha=alpha)) for alpha in ALPHAS}
+    assert len({drawn["greedy"]["text"] for drawn in all_numbers.values()}) == 1
     lead = {a: n["greedy"]["score"] - n["best"]["score"] for a, n in all_numbers.items()}
     finds = [alpha for alpha in ALPHAS if lead[alpha] > -1e-9]
     assert finds == [alpha for alpha in ALPHAS if alpha >= 1.6]
@@ -70,12 +71,12 @@ def test_the_question_of_chapter_14_has_the_printed_answer(chapter):
 def test_a_followed_sentence_stays_the_same_when_the_beam_size_changes(sentence, followed):
     explorer = BeamExplorer(sentence=sentence)
     for explorer.beam_size, text in followed.items():
-        assert explorer.numbers()["followed"]["text"] == text
+        assert numbers(explorer)["followed"]["text"] == text
 
 
 def test_a_larger_alpha_makes_the_search_one_step_longer_as_chapter_14_says():
     cells = nbformat.read(NOTEBOOKS / "14_beam_search.ipynb", as_version=4).cells
     [words] = [cell.source for cell in cells if cell.source.startswith("### Explore: which sent")]
-    steps = {alpha: BeamExplorer(alpha=alpha).numbers()["steps"] for alpha in (0, 2)}
+    steps = {alpha: numbers(BeamExplorer(alpha=alpha))["steps"] for alpha in (0, 2)}
     assert steps == {0: 4, 2: 5}
     assert "with K = 2, it takes four steps at α = 0 and five at α = 2" in words

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from explorer_numbers import numbers
 from figure_asserts import answer_of_chapter
 
 from course_lib.viz.mask_explorer import CROSS, MAX_WORDS, MaskExplorer
@@ -13,7 +14,7 @@ def leak_of_one_cell(t: int, s: int) -> float:
     cells[:4] = cells[:4].tril()  # the rows of the real words
     cells[t, s] = 1
     rows = ["".join(map(str, row)) for row in cells.tolist()]
-    return MaskExplorer(mask="your own", cells=rows).numbers()["leaked"][t]
+    return numbers(MaskExplorer(mask="your own", cells=rows))["leaked"][t]
 
 
 def test_the_questions_of_chapter_06_have_the_printed_answers():
@@ -25,11 +26,11 @@ def test_the_questions_of_chapter_06_have_the_printed_answers():
     assert f'"{words[other]}" comes second: it gives {second:.2f}' in answer
     cross = MaskExplorer(attention=CROSS, mask="padding")
     row = words.index("hundert")
-    assert f'gives {cross.numbers()["weights"][row][2]:.2f} of its weight to "five"' in answer
+    assert f'gives {numbers(cross)["weights"][row][2]:.2f} of its weight to "five"' in answer
     cross.mask = "nothing blocked"
-    assert f'"[pad]" gets {cross.numbers()["weights"][row][3]:.2f} instead' in answer
+    assert f'"[pad]" gets {numbers(cross)["weights"][row][3]:.2f} instead' in answer
 
 
 def test_a_row_without_visible_keys_has_weights_of_zero():
-    weights = MaskExplorer(mask="your own", cells=["000000"] * MAX_WORDS).numbers()["weights"]
+    weights = numbers(MaskExplorer(mask="your own", cells=["000000"] * MAX_WORDS))["weights"]
     assert not np.any(weights)

@@ -1,7 +1,7 @@
 """The position explorer agrees with the answers in chapter 03."""
 
 import pytest
-import torch
+from explorer_numbers import numbers, position_vectors
 from figure_asserts import answer_of_chapter
 from torch.testing import assert_close
 
@@ -14,20 +14,15 @@ MAX_LEN, TRAINED, D_MODEL = 64, 48, 32
 
 def test_base_ten_thousand_is_the_papers_and_other_bases_rotate_at_other_speeds():
     for positions, d_model in ((8, 4), (64, 128)):
-        table = PositionExplorer(positions=positions, d_model=d_model).vectors()
+        table = position_vectors(PositionExplorer(positions=positions, d_model=d_model))
         assert_close(table.float(), sinusoidal_encoding(positions, d_model))
-    pair = PositionExplorer(positions=8, d_model=4, base=100).numbers()["table"][6][2:]
+    pair = numbers(PositionExplorer(positions=8, d_model=4, base=100))["table"][6][2:]
     assert pair == pytest.approx([0.564642, 0.825336], abs=1e-6)  # sin and cos of 6 / √100
-
-
-def test_the_default_type_does_not_change():
-    PositionExplorer(base=300).numbers()
-    assert torch.get_default_dtype() == torch.float32
 
 
 def test_learned_positions_distinguish_near_from_far_within_the_trained_length():
     explorer = PositionExplorer(kind="learned", positions=MAX_LEN)
-    table, trained = explorer.vectors(), TRAINED
+    table, trained = position_vectors(explorer), TRAINED
     assert table.shape == (MAX_LEN, D_MODEL)
     products = table[:trained] @ table[:trained].T
     mean = [products.diagonal(k).mean() for k in (0, 1, 4, 12)]
@@ -39,7 +34,7 @@ def test_the_question_of_chapter_03_has_the_printed_answer():
     answer = answer_of_chapter(PositionExplorer)
 
     def similar(**state) -> int:
-        return PositionExplorer(**state).numbers()["similar"]
+        return numbers(PositionExplorer(**state))["similar"]
 
     near = {width for width in range(4, 66, 2) if abs(similar(d_model=width) - 40) == 1}
     assert near == set(range(12, 66, 2))
@@ -49,9 +44,9 @@ def test_the_question_of_chapter_03_has_the_printed_answer():
     bases = (10, 30, 100, 300, 1000, 3000, 10000)
     fixed = [base for base in bases if similar(d_model=10, base=base) == 39]
     assert len(fixed) == 6 and f"With a base of {fixed[-1]:,} they turn faster" in answer
-    learned = PositionExplorer(kind="learned").numbers()
+    learned = numbers(PositionExplorer(kind="learned"))
     low, high = (learned[side][50 + 5] for side in ("lows", "highs"))
     assert f"between {low:.2f} and {high:.2f}".replace("-", "−") in answer
     for kind in ("sinusoidal", "RoPE", "none"):
-        numbers = PositionExplorer(kind=kind).numbers()
-        assert numbers["lows"] == pytest.approx(numbers["highs"])
+        drawn = numbers(PositionExplorer(kind=kind))
+        assert drawn["lows"] == pytest.approx(drawn["highs"])

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from explorer_numbers import numbers
 from figure_asserts import answer_of_chapter
 
 from course_lib.training import warmup_inverse_sqrt
@@ -22,8 +23,8 @@ def test_every_warm_up_has_three_runs_of_the_same_length_and_width():
 
 @pytest.mark.parametrize(("chosen", "nearest"), [(1, 1), (22, 10), (23, 50), (10_000, 4000)])
 def test_the_shown_runs_have_the_nearest_warm_up_by_ratio(chosen, nearest):
-    numbers = ScheduleExplorer(warmup_steps=chosen).numbers()
-    assert numbers["recorded"] == nearest and numbers["reached"] == LAST[nearest]
+    drawn = numbers(ScheduleExplorer(warmup_steps=chosen))
+    assert drawn["recorded"] == nearest and drawn["reached"] == LAST[nearest]
 
 
 def test_the_question_of_chapter_11_has_the_printed_answer():

@@ -1,6 +1,7 @@
 """The last row of the token explorer agrees with the tokenizer of chapter 10."""
 
 import pytest
+from explorer_numbers import numbers
 
 from course_lib.viz.token_explorer import TokenExplorer, number_tokenizer
 
@@ -8,7 +9,7 @@ from course_lib.viz.token_explorer import TokenExplorer, number_tokenizer
 @pytest.mark.parametrize("text", ["siebentausend", "It's 345", "七百 zwölf", "sevent", "x"])
 def test_the_last_row_is_the_encoded_text(text):
     explorer = TokenExplorer(text=text)
-    steps, places = explorer.numbers()["steps"], explorer.numbers()["places"]
+    steps, places = numbers(explorer)["steps"], numbers(explorer)["places"]
     assert steps[-1] == number_tokenizer().encode(text)
     assert len(steps) == len(places) and places == sorted(set(places))
     assert len(steps[0]) == len(text.encode())

@@ -391,11 +391,6 @@ BY_SUMS = """centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
 CASES = "torch.where(advantages > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))"
 
 ANSWERS = (
-    mask_version(
-        "by_difference: +1 where an answer begins and -1 where it ends are added up",
-        (".cumsum(dim=1)", ".int()"),
-        (OPEN, "(opened - closed)[:, :-1].cumsum(dim=1).bool()"),
-    ),
     dpo_version(
         "by_softplus: the loss is a softplus, and the reference gets no gradients",
         (LOSS, "F.softplus(rejected_reward - chosen_reward).mean()"),

@@ -317,7 +317,7 @@ EMPTY = """scores = scores + torch.zeros(mask.shape).masked_fill(~mask, -math.in
 ANSWERS = (
     attention(
         "by_bias: 0 or -inf is added to the scores, and fully blocked rows are treated separately",
-        (f"query @ key.transpose(-2, -1) {SCALE}", "(query / math.sqrt(d_k)).matmul(key.mT)"),
+        (f"query {SCALE} @ key.transpose(-2, -1)", f"query.matmul(key.mT) {SCALE}"),
         (MASKED, EMPTY),
         ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(empty, 0.0)"),
         (BLEND, "torch.dropout(weights, dropout_p, dropout_p > 0).matmul(value), weights"),

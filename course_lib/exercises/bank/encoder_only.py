@@ -364,9 +364,9 @@ FATE = f"fate = {DRAWN}"
 FEW = """order = drawn.masked_fill(ids == pad_id, 1.0).argsort(dim=1).argsort(dim=1)
     count = (0.15 * (ids != pad_id).sum(dim=1, keepdim=True)).round()"""
 AVERAGE = f"""column = real.unsqueeze(-1)  # (B, L, 1)
-    total = vectors.masked_fill(~column, 0.0).sum(dim=1)  # (B, d_model)
-    {MEAN}"""
-WEIGHTED = """weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
+    total = at_least_float32(vectors).masked_fill(~column, 0.0).sum(dim=1)  # (B, d_model)
+    return ({MEAN}).to(vectors.dtype)"""
+WEIGHTED = """weights = real.to(vectors.dtype) / real.sum(dim=1, keepdim=True).clamp_min(1)
     return (weights.unsqueeze(1) @ vectors).squeeze(1)"""
 SQUARES = """tops, lefts = range(0, images.size(1), size), range(0, images.size(2), size)
     squares = [images[:, t : t + size, s : s + size].flatten(1) for t in tops for s in lefts]
