@@ -280,16 +280,16 @@ def choose_engine(
     """Return ``build()`` if the model's class has its own engine, and otherwise ``recompute()``.
 
     An engine runs the model's parts itself. If one of them has a hook, or a class that is neither
-    the course's nor torch's nor defined together with the model, the prefix is recomputed, too.
+    the course's nor torch's nor from the model's package, the prefix is recomputed, too.
     """
     fits = has_engine and all(_is_original(part, model) for part in model.modules())
     return build() if fits else recompute()
 
 
 def _is_original(part: nn.Module, model: nn.Module) -> bool:
-    """Check that a part comes from the course, from torch or with the model, and has no hooks."""
-    module = type(part).__module__
-    known = module == type(model).__module__ or module.partition(".")[0] in ("course_lib", "torch")
+    """Check that a part comes from the course, torch or the model's package, and has no hooks."""
+    package, own = (type(each).__module__.partition(".")[0] for each in (part, model))
+    known = package in ("course_lib", "torch", own)
     return known and not part._forward_hooks and not part._forward_pre_hooks
 
 

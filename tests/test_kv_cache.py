@@ -256,8 +256,8 @@ def test_a_model_that_an_engine_may_not_fit_recomputes(build, generator):
         torch.testing.assert_close(found, expected)
 
 
-def test_parts_that_are_defined_together_with_the_model_are_original():
-    """In a notebook, the model and its parts belong to the module ``__main__``."""
+def test_parts_from_the_package_of_the_model_are_original():
+    """In a notebook, the model and all parts are in ``__main__``; in a workbook, to ``my_lib``."""
     engines = dict(build=lambda: "engine", recompute=lambda: "recompute")
     assert choose_engine(NoStart(NoStart(nn.Identity())), True, **engines) == "engine"
     assert choose_engine(nn.Sequential(NoStart(nn.Identity())), True, **engines) == "recompute"
