@@ -204,6 +204,7 @@ EXERCISES = (
                 applied("overlapping merges", NUMBER_MERGES, "siebent", "bent"),
                 applied("a frequent pair whose merge comes later", ("t e", "e n"), "tenen", "ten"),
                 applied("a longer token whose merge comes later", LATE_MERGES, "sevent", "event"),
+                applied("a longer token whose merge comes last", ("a b", "c d", "ab c"), "abcd"),
             ),
             "nothing fits": (applied("no merge that fits", FOUR_MERGES, "ab", "a", ""),),
         },

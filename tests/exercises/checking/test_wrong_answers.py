@@ -406,11 +406,9 @@ SIZES = {
 }
 TYPES = {
     "apply_rope": (("dim=-1).flatten(-2)", "dim=-1).flatten(-2).float()"),),
-    "RMSNorm": (
-        ("return self.weight * x", "x = x.float()\n        return self.weight.float() * x"),
-    ),
-    "LayerNorm": (("return self.weight * centered", "return self.weight.double() * centered"),),
-    "mean_pool": (("return total / ", "return total.double() / "),),
+    "RMSNorm": (("return normed.to(dtype)", "return normed.float()"),),
+    "LayerNorm": (("return normed.to(dtype)", "return normed.double()"),),
+    "mean_pool": ((".to(vectors.dtype)", ".double()"),),
     "group_advantages": (
         ("    return ", "    return 1.0 * torch.ones(()).double().view(1, 1) * "),
     ),
