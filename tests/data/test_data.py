@@ -127,6 +127,12 @@ def test_short_numbers_are_also_drawn(split):
     assert digits[3] > 50  # of about 90 in the held-out splits
 
 
+def test_pairs_are_the_numbers_in_words(to):
+    numbers = draw_numbers("valid", 20, seed=3)
+    expected = [(spell(number, "en"), spell(number, to)) for number in numbers]
+    assert draw_pairs("valid", 20, to=to, seed=3) == expected
+
+
 # --- the translator's words
 
 
@@ -234,6 +240,13 @@ def test_a_batch_depends_only_on_step_and_seed(small):
             maker = BatchMaker(*small, batch_size=6, seed=seed)
             batches |= {(seed, step): str(maker(step)) for step in steps}
     assert forwards == backwards and len(set(forwards.values())) == 80
+
+
+def test_every_pair_is_drawn_sooner_or_later(small):
+    pairs, tokenizer = small
+    maker = BatchMaker(pairs, tokenizer, batch_size=30)
+    seen = {tokenizer.decode(row) for step in range(1, 41) for row in maker(step)[0]}
+    assert seen == {source for source, _ in pairs}
 
 
 def test_a_batch_contains_whole_pairs(small):
