@@ -45,6 +45,12 @@ def test_padding_is_below_a_tenth_and_far_below_that_of_random_batches(batches):
     assert padding_fraction(batches.lengths, usual) > 0.35
 
 
+def test_a_batch_depends_only_on_seed_and_step(batches):
+    again = TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000, epochs=2)
+    for step in (batches.ends[0] + 1, batches.ends[0], 1):
+        assert all(map(torch.equal, batches(step), again(step)))
+
+
 def test_epochs_and_seeds_shuffle_the_pairs_differently(batches):
     other = TokenBatches(make_rows(3_000), 2_000, seed=4, pool_size=1_000)
     assert batches.plan(1) != batches.plan(2)
