@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from torch import nn
 
 from course_lib.batching import TokenBatches, average_weights, padding_fraction
 
@@ -88,3 +89,10 @@ def test_only_floating_point_weights_are_averaged_unless_they_agree(numbers):
     with pytest.raises(ValueError, match=str(first["w"].dtype)):
         average_weights([first, second])
     assert average_weights([first, first])["w"].equal(first["w"])
+
+
+def test_the_average_of_one_checkpoint_is_itself_and_different_models_are_rejected():
+    state = nn.Linear(2, 3).state_dict()
+    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
+    with pytest.raises(ValueError, match="names or shapes differ"):
+        average_weights([state, nn.Linear(3, 2).state_dict()])

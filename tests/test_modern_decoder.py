@@ -178,3 +178,14 @@ def test_the_defaults_are_smollm2_135ms():
     with torch.device("meta"):
         model = ModernDecoder(ModernConfig())
     assert sum(p.numel() for p in model.parameters()) == 134_515_008
+
+
+@pytest.mark.parametrize(
+    ("dtype", "atol"), [(torch.float32, 1e-6), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)]
+)
+def test_rope_keeps_every_dtype(generator, dtype, atol):
+    # 3e-2 and 4e-3: two products of numbers up to 4, with 8 and 11 binary digits
+    x = normal(generator, B, T, D_K).clamp(-4, 4).to(dtype)
+    angles = rope_angles(T, D_K)
+    expected = apply_rope(x.double(), angles.double()).to(dtype)
+    torch.testing.assert_close(apply_rope(x, angles), expected, rtol=0.0, atol=atol)

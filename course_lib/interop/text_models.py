@@ -1,7 +1,7 @@
 """Published models that write text: the model, its tokenizer and, to chat, its template."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
@@ -11,7 +11,6 @@ from course_lib.interop.chat_template import ChatTemplate, read_chat_template, r
 from course_lib.interop.config_fields import read_json, reading
 from course_lib.modern_decoder import ModernDecoder
 
-LOADERS: dict[Any, Any] = {"gpt2": gpt2.from_pretrained}  # for all other types: Llama's
 ENCODERS = (  # the model types, in config.json, of encoder-only models
     "albert",
     "bert",
@@ -57,8 +56,8 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
     Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
     """
     with reading(path):
-        load = LOADERS.get(model_type(path), llama.from_pretrained)
-        model, tokenizer = load(path)
+        loader = gpt2 if model_type(path) == "gpt2" else llama
+        model, tokenizer = loader.from_pretrained(path)
     if tokenizer is None:
         raise ValueError(
             f"{path} has no tokenizer.json to read the text with; the transformers library "

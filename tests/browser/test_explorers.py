@@ -262,3 +262,24 @@ def test_a_tap_sets_a_slider_but_a_scroll_does_not(page: Page, explorer: type[Ex
         box = slider.bounding_box()
         swipe(page, box["x"] + (1 - far) * box["width"], box["y"] + box["height"] / 2, (0, -15))
         assert slider.input_value() == before
+
+
+WATCH = """() => {
+    window.changes = 0;
+    const panes = document.querySelector('.explorer .panes');
+    new MutationObserver(() => { window.changes += 1; })
+        .observe(panes, {childList: true, subtree: true});
+}"""
+
+
+@every_explorer
+def test_the_picture_follows_the_pointer(page: Page, explorer: type[Explorer]):
+    page.evaluate(WATCH)
+    box = page.locator(".explorer .handle").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for n in range(20):
+        across, up = (3 * n) % 10 / 10, (7 * n) % 10 / 10
+        page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * up)
+    page.mouse.up()
+    assert page.evaluate("window.changes") >= 5, "the picture does not change"

@@ -108,3 +108,11 @@ def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     for count in (0, 4):
         with pytest.raises(ValueError, match=f"contains 3 epochs, so {count} cannot"):
             load_average(tmp_path, count, model)
+
+
+@pytest.mark.parametrize("target", [-100, V])
+def test_targets_outside_the_vocabulary_are_named(target):
+    src, tgt = make_batch()
+    tgt[0, -1] = target  # not an input, but a target
+    with pytest.raises(ValueError, match=rf"target ids range from .*{target}.* ids 0 to {V - 1}"):
+        ChunkedLoss(make_model())(src, tgt)
