@@ -60,7 +60,7 @@ def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
     values = {"messages": list(messages), "add_generation_prompt": True}
     values |= {"bos_token": template.bos_token, "eos_token": template.eos_token}
     asked = json.dumps({"source": template.source, "values": values}).encode()
-    command = [sys.executable, "-I", str(PROCESS)]
+    command = [sys.executable, "-P", str(PROCESS)]  # nothing of this folder
     try:
         done = subprocess.run(command, input=asked, capture_output=True, timeout=SECONDS)
         reason = done.stdout.decode() or "it was stopped, probably for lack of memory"
