@@ -13,6 +13,8 @@ from course_lib.probes.probed_model import SOURCE, TARGET, Finding, ProbedModel,
 MODERATE = 1.5  # standard deviation of scores whose softmax is not saturated
 BLOCKED = -1e4  # a mask adds at most this number to a score that it blocks
 PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum")
+TIMES = ("mul", "multiply", "__mul__", "__rmul__")
+OVER = ("div", "divide", "true_divide", "__truediv__")
 
 
 class _Scaling(NamedTuple):
@@ -30,6 +32,7 @@ class _ScoreReader(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.products: list[tuple[Tensor, int]] = []
+        self.scaled: dict[int, tuple[Tensor, float]] = {}  # by storage, which views share
         self.scalings: list[_Scaling] = []
         self.mistakes: list[str] = []
 
@@ -46,11 +49,27 @@ class _ScoreReader(TorchFunctionMode):
             named = dict(zip(("query", "key", "value", "attn_mask"), args, strict=False))
             self.read_kernel(**(named | options))
         result = func(*args, **options)
+        if name in (*TIMES, *OVER):
+            self.read_factor(name, args, result)
         if name in PRODUCTS and args and isinstance(result, Tensor):
-            factor = args[-1 if name == "einsum" else 0]
-            first = factor[0] if isinstance(factor, tuple | list) else factor
-            self.products.append((result.clone(), first.size(-1)))
+            given = args[-1] if name == "einsum" else args
+            pair = given if isinstance(given, tuple | list) else args[1:]
+            scale = math.prod(self.factor_of(x) for x in pair if isinstance(x, Tensor))
+            self.products.append((result.clone() / scale, pair[0].size(-1)))
         return result
+
+    def read_factor(self, name: str, args: tuple, result: Any) -> None:
+        """Remember by which number a tensor was multiplied, such as a query before its product."""
+        tensors = [x for x in args if isinstance(x, Tensor)]
+        numbers = [x for x in args if isinstance(x, int | float) and x]
+        if len(tensors) == len(numbers) == 1 and isinstance(result, Tensor):
+            factor = numbers[0] if name in TIMES else 1 / numbers[0]
+            place = result.untyped_storage().data_ptr()
+            self.scaled[place] = result, factor * self.factor_of(tensors[0])
+
+    def factor_of(self, x: Tensor) -> float:
+        """Return the number by which a tensor was multiplied, or 1."""
+        return self.scaled.get(x.untyped_storage().data_ptr(), (x, 1.0))[1]
 
     def read_softmax(self, scores: Tensor, axis: int) -> None:
         """Compare the input to a softmax with the latest matrix product of the same shape."""
@@ -77,6 +96,7 @@ class _ScoreReader(TorchFunctionMode):
         queries_per_key_head = query.size(-3) // key.size(-3)
         keys = key.repeat_interleave(queries_per_key_head, dim=-3).transpose(-2, -1)
         deviation = scale * (query @ keys).std().item()
+        scale *= self.factor_of(query) * self.factor_of(key)
         self.note(scale, query.size(-1), key.size(-2), deviation)
 
     def note(self, scale: float, width: int, keys: int, deviation: float) -> None:

@@ -126,6 +126,15 @@ def test_a_mistake_that_resembles_a_correct_style_is_caught(name, options):
     assert not seen_by(name, Decoder(), vocab_size=STYLED_VOCAB, pad_id=None)
 
 
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_a_wrong_scale_is_caught_in_queries_that_are_scaled_before_the_product(kernel):
+    wrong, right = (published("opt", attn_implementation=kernel) for _ in range(2))
+    for layer in wrong.model.decoder.layers:
+        layer.self_attn.scaling = 32**-0.5  # by the width of the model, not of a head
+    assert seen_by("attention_scores", wrong, pad_id=None)
+    assert not seen_by("attention_scores", right, pad_id=None)
+
+
 def write_with_cache(fault: str):
     """Return greedy decoding with a faulty cache."""
     kept = transformers.DynamicCache()
