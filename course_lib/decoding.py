@@ -13,7 +13,12 @@ import torch
 from torch import Tensor
 
 from .kv_cache import decoding_engine
-from .support.input_checks import check_no_nan, check_scores, check_special_ids
+from .support.input_checks import (
+    check_no_nan,
+    check_scores,
+    check_special_ids,
+    check_unwrapped,
+)
 from .transformer import Transformer
 
 
@@ -60,6 +65,7 @@ def generation_mode(
     ``max_len``. Raises ValueError if it is not between 1 and max_len, or if bos, eos and padding
     are not three different tokens in the vocabulary.
     """
+    check_unwrapped(model)
     limit = model.config.max_len if max_new_tokens is None else max_new_tokens
     if type(limit) is not int or limit not in range(1, model.config.max_len + 1):
         raise ValueError(f"max_new_tokens={limit} is not in [1, max_len={model.config.max_len}]")

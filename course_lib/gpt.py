@@ -46,6 +46,7 @@ from .support.input_checks import (
     check_dropout,
     check_ids,
     check_targets,
+    check_unwrapped,
     head_width,
 )
 from .support.precision import at_least_float32
@@ -273,9 +274,9 @@ def sample(
     in eval mode, and its previous mode is then restored. Raises ValueError if the ids or options
     are invalid.
     """
-    limit = model.config.max_len
+    check_unwrapped(model)
+    limit, was_training = model.config.max_len, model.training
     check_ids(ids, model.config.vocab_size, ids.size(-1), "prompt")
-    was_training = model.training
     model.eval()
     try:
         room = min(limit, ids.size(1) + max_new_tokens)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .support.input_checks import check_sizes, check_untied
+from .support.input_checks import check_called, check_sizes, check_untied
 
 
 class LoRALinear(nn.Module):
@@ -54,7 +54,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     ``names`` are attribute names without a path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
     are those of ``LoRALinear``. Existing adapters are left unchanged.
     Raises ValueError if no linear layer has one of the names, or if such a layer shares its weight
-    with another module.
+    with another module, which may also read it directly.
     """
     wanted = [names] if isinstance(names, str) else names
     adapters = [module for module in model.modules() if isinstance(module, LoRALinear)]
@@ -67,6 +67,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     if not layers:
         raise ValueError(f"no linear layer in this model is called {' or '.join(wanted)}")
     check_untied(model, [(name, linear) for _, name, linear in layers])
+    check_called([(module, name) for module, name, _ in layers])
     updates = [LoRALinear(linear, rank, alpha) for _, _, linear in layers]
     learned = {id(weight) for adapter in adapters for weight in (adapter.a, adapter.b)}
     for parameter in model.parameters():

@@ -10,6 +10,7 @@ from random_inputs import make_generator, randomize, seeded
 from torch import nn
 from torch.nn import functional as F
 
+from course_lib.decoding import greedy_decode
 from course_lib.gpt import (
     GPT,
     GPTConfig,
@@ -295,3 +296,10 @@ def test_the_parse_rate_of_one_text_is_1_or_0(snippet, rate):
 def test_the_loss_of_a_long_text_in_half_precision_is_finite():
     loss = next_token_loss(torch.zeros(1, 20_000, 64).half(), torch.full((1, 20_000), 5))
     assert loss.item() == pytest.approx(math.log(64), rel=1e-4)
+
+
+def test_a_wrapped_model_is_refused_by_name():
+    config = GPTConfig(vocab_size=5, max_len=4, num_layers=1, num_heads=1, d_model=4)
+    for call in (sample, lambda model, *_: greedy_decode(model, None, bos_id=1, eos_id=2)):
+        with pytest.raises(ValueError, match="DataParallel wraps the model; pass the model's .mod"):
+            call(nn.DataParallel(GPT(config)), torch.tensor([[1]]), 1)

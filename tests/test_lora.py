@@ -115,3 +115,17 @@ def test_unknown_layer_names_and_invalid_ranks_are_rejected():
         with pytest.raises(ValueError, match=message):
             add_lora(model, names, rank=rank, alpha=1.0)
     assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"),
+    [
+        (nn.MultiheadAttention(4, 2), "out_proj"),
+        (nn.TransformerEncoderLayer(4, 2, 8), "linear1"),  # its fast path reads the weight
+        (nn.TransformerDecoderLayer(4, 2, 8), "out_proj"),
+    ],
+)
+def test_a_layer_whose_weight_is_read_directly_is_refused(model, layer):
+    with pytest.raises(ValueError, match=f"reads the weight of {layer} directly"):
+        add_lora(model, layer, rank=2, alpha=1.0)
+    assert all(parameter.requires_grad for parameter in model.parameters())

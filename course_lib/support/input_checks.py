@@ -233,6 +233,23 @@ def check_untied(model: nn.Module, layers: Collection[tuple[str, nn.Linear]]) ->
             )
 
 
+def check_called(layers: Collection[tuple[nn.Module, str]]) -> None:
+    """Raise ValueError if a torch module reads the weight of a layer instead of calling it."""
+    for module, name in layers:
+        if isinstance(module, nn.MultiheadAttention | nn.TransformerEncoderLayer):
+            raise ValueError(
+                f"torch's {type(module).__name__} reads the weight of {name} directly, so an "
+                f"adapter would have no effect; leave {name} out, or use the course's layers"
+            )
+
+
+def check_unwrapped(model: nn.Module) -> None:
+    """Raise ValueError if a model is wrapped, for example by DDP, and so has no ``config``."""
+    inner = getattr(model, "module", None)
+    if isinstance(inner, nn.Module) and not hasattr(model, "config"):
+        raise ValueError(f"{type(model).__name__} wraps the model; pass the model's .module")
+
+
 def check_truncation(length: int, stored: int) -> None:
     """Check that the first ``length`` of the stored tokens can be kept."""
     if length not in range(stored + 1):
