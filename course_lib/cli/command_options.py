@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
     chosen = TASK_OPTIONS[name]
     module = "course_lib.cli.training_commands:"
     trains = add_command(commands, "train", f"{module}train_command")
-    _add_options(trains, name, {})
+    _add_options(trains, name, {}, TASK_OPTIONS)
     trains.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change a hyperparameter"
     )
@@ -164,7 +165,7 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
     mode.add_argument("--resume", action="store_true", help="continue an interrupted run")
     mode.add_argument("--force", action="store_true", help="replace an existing run")
     evaluates = add_command(commands, "evaluate", f"{module}evaluate_command")
-    _add_options(evaluates, name, chosen.evaluate_options)
+    _add_options(evaluates, name, chosen.evaluate_options, TASK_OPTIONS)
     evaluates.add_argument(
         "--record", type=path_of, metavar="FILE", help="add the results to this file"
     )
@@ -175,7 +176,8 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     chosen = TASK_OPTIONS[name]
     module = "course_lib.cli.model_commands:"
     uses = add_command(commands, chosen.verb, f"{module}use_command")
-    _add_options(uses, name, chosen.use_options)
+    tasks = [other for other, task in TASK_OPTIONS.items() if task.verb == chosen.verb]
+    _add_options(uses, name, chosen.use_options, tasks)
     chats = add_command(commands, "chat", f"{module}chat_command")
     _add_arguments(chats, SAMPLING)
     chats.set_defaults(temperature=0.0)  # SmolLM2-135M answers worse with sampling
@@ -198,10 +200,12 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     probes.add_argument("--pad-id", type=int, metavar="ID", help="id of the padding token, if any")
 
 
-def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> None:
-    """Add the options that select a run and a device, and the task's own options."""
+def _add_options(
+    command: argparse.ArgumentParser, name: str, own: Options, tasks: Collection[str]
+) -> None:
+    """Add the options that select one of the tasks, a run and a device, and the task's own."""
     chosen = TASK_OPTIONS[name]
-    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help=TASK_HELP)
+    command.add_argument("--task", choices=tasks, default=name, help=TASK_HELP)
     usual = next(iter(chosen.sizes))
     about = "preset for the model and its training (default: %(default)s)"
     command.add_argument("--size", choices=chosen.sizes, default=usual, help=about)

@@ -86,9 +86,11 @@ class Parser(argparse.ArgumentParser):
         names: list[str] = []
         if wrong := re.search(r"invalid choice: '(.*?)'.*choose from (.*)\)", message):
             names = re.findall(r"[^\s',]+", wrong[2])
-            if self.commands and wrong[1] in ("translate", "sample"):
+            if self.commands:
                 verb = TASK_OPTIONS[self.task].verb
-                super().error(f"the task {self.task} has no command {wrong[1]}; use {verb}")
+                if wrong[1] in ("translate", "sample"):
+                    super().error(f"the task {self.task} has no command {wrong[1]}; use {verb}")
+                names = [name for group in COMMANDS.values() for name in group]
         elif wrong := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
             names = re.findall(r"--[\w-]+", super().format_help())
         super().error(shortened(message + (did_you_mean(wrong[1], names) if wrong else "")))

@@ -34,6 +34,8 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, 
 MOST_PARTS = 1_024  # micro-batches of a step
 SAMPLE = 300  # characters generated for a record
 COPIES = 20  # texts whose lines are parsed
+HELD_OUT = 50  # numbers that a newly trained translator is tried on
+FIRST = 80  # characters that a newly trained GPT writes
 MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
 
 
@@ -56,6 +58,8 @@ def train_command(options: argparse.Namespace) -> int:
     if world.is_main:
         end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in total"
         print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
+        if done and world.size == 1:
+            print(first_words(state.pipeline, options))
         use = first_try(options, state.pipeline.config)
         for words in [use, find_words(options, "evaluate", "data")] if done else [again]:
             print("Next:", paint(as_typed(*words), "cyan"))
@@ -252,6 +256,22 @@ def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]
             for one in value if isinstance(value, list) else [value]:
                 words += [f"--{name}"] if one is True else [f"--{name}", str(one)]
     return words
+
+
+def first_words(pipeline: Pipeline, options: argparse.Namespace) -> str:
+    """Show what a newly trained model writes, and how many of a few held-out numbers are right."""
+    pipeline.model.eval()
+    if isinstance(pipeline, TextGenerator):
+        prompt = PROMPTS[pipeline.config.text]
+        return f"it writes: {pipeline.generate(prompt, FIRST)[0]!r}"
+    assert isinstance(pipeline, Translator)
+    example = first_try(options, pipeline.config)[-1]
+    if isinstance(pipeline, RealTranslator):
+        return f"it translates {example!r} as {pipeline.translate([example])[0]!r}"
+    sources, references = zip(*draw_pairs("test", HELD_OUT, to=pipeline.config.to), strict=True)
+    *written, first = pipeline.translate([*sources, example])
+    right = sum(map(str.__eq__, written, references))
+    return f"{right} of {HELD_OUT} held-out numbers are right; {example} becomes {first!r}"
 
 
 def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:

@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
         (["train", "--task", "gpt", "--to", "fr"], ["unrecognized", "--to"]),
         (["train", "--out", ""], ["--out", "is empty"]),
         (["translate", "one", "--task", "gpt"], ["task gpt has no command translate", "sample"]),
-        (["sample", "--task", "letters"], ["'letters'", "numbers", "gpt"]),
+        (["sample", "--task", "letters"], ["'letters'", "gpt"]),
         (["fly"], ["fly", "train", "translate", "evaluate"]),
     ],
 )
@@ -48,6 +48,8 @@ def test_impossible_options_are_explained(capsys, arguments, parts):
     ("arguments", "meant"),
     [
         (["trian"], "train"),
+        (["smple"], "sample"),
+        (["tranlate", "--task", "gpt"], "translate"),
         (["train", "--task", "nubmers"], "numbers"),
         (["download", "gpt-2", "here"], "gpt2"),
     ],
@@ -57,6 +59,14 @@ def test_a_similar_word_is_suggested(capsys, arguments, meant):
         main(arguments)
     assert stopped.value.code == 2
     assert capsys.readouterr().err.endswith(f". Did you mean `{meant}`?\n")
+
+
+@pytest.mark.parametrize(("command", "tasks"), [("sample", 1), ("translate", 2), ("train", 3)])
+def test_a_command_offers_only_the_tasks_whose_models_it_uses(capsys, command, tasks):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    (listed,) = re.findall(r"--task \{(.*?)\}\s+what", capsys.readouterr().out)
+    assert len(listed.split(",")) == tasks
 
 
 def test_the_help_lists_every_command_and_task(capsys):

@@ -397,6 +397,22 @@ def recorded(name, run, tmp_path, *words):
     return out, entry, pipeline, content
 
 
+def test_a_finished_run_shows_what_its_model_writes(course, monkeypatch):
+    known = dict(draw_pairs("test", 50)[:30])  # 345 is one of them
+
+    def translate(translator, texts):
+        assert not translator.model.training
+        return [known.get(text, "zwe") for text in texts]
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    _, out, _ = course("numbers", "train", *settings(TASKS["numbers"].config))
+    shown = "30 of 50 held-out numbers are right; three hundred forty-five becomes "
+    shown += "'dreihundertfünfundvierzig'"
+    assert shown in out.splitlines()
+    _, out, _ = course("gpt", "train", *settings(TASKS["gpt"].config))
+    assert "\nit writes: '\\n" in out
+
+
 def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     trained, tmp_path, monkeypatch
 ):

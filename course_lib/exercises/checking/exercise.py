@@ -133,11 +133,11 @@ def right_answers(name: str) -> tuple[Any, ...]:
 
 
 def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:
-    """Return the entry with a given name, or raise a ValueError that lists similar names.
+    """Return the entry with a given name, or raise a ValueError that lists three similar names.
 
     The message also contains ``place``, which says where the entries are defined.
     """
     if name in entries:
         return entries[name]
-    near = difflib.get_close_matches(str(name), entries, n=3) or entries
+    near = difflib.get_close_matches(str(name), entries, n=3, cutoff=0.0)
     raise ValueError(f"there is no {kind} {name!r}{place}; did you mean {', '.join(near)}?")

@@ -51,9 +51,14 @@ def open_in_jupyterlab(root: Path, first: Path, options: Sequence[str]) -> int:
         added.append(ALLOW_ROOT)
     print("To stop JupyterLab, save your work and press Ctrl-C twice in this terminal.", flush=True)
     command = [sys.executable, "-m", "jupyterlab", *added, *options]
-    usual = signal.signal(signal.SIGINT, lambda *_: None)  # JupyterLab asks whether to stop
+    environment = os.environ | {"PATH": environment_path()}
+    process = subprocess.Popen(command, env=environment, cwd=root)
+    usual = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),  # it asks whether to stop
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
+    }
     try:
-        environment = os.environ | {"PATH": environment_path()}
-        return subprocess.call(command, env=environment, cwd=root)
+        return process.wait()
     finally:
-        signal.signal(signal.SIGINT, usual)
+        for number, handler in usual.items():
+            signal.signal(number, handler)

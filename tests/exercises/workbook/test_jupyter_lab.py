@@ -35,12 +35,23 @@ def opened(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.setattr(workbook, "COURSE", course)
 
-    def call(command, env, cwd):
-        commands.append((command, env, cwd))
-        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-        return 0
+    class Process:
+        """A JupyterLab that ends when it is asked to."""
 
-    monkeypatch.setattr(subprocess, "call", call)
+        def __init__(self, command, env, cwd):
+            commands.append((command, env, cwd))
+            self.code = None
+
+        def terminate(self):
+            self.code = 0
+
+        def wait(self):
+            signal.raise_signal(signal.SIGINT)  # JupyterLab decides
+            assert self.code is None
+            signal.raise_signal(signal.SIGTERM)
+            return self.code
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
     monkeypatch.chdir(tmp_path / "here")
     return commands
 
