@@ -56,14 +56,7 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
     Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
     """
     with reading(path):
-        loader = gpt2 if model_type(path) == "gpt2" else llama
-        model, tokenizer = loader.from_pretrained(path)
-    if tokenizer is None:
-        raise ValueError(
-            f"{path} has no tokenizer.json to read the text with; the transformers library "
-            f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
-        )
-    return model, tokenizer
+        return _load(path, model_type(path))
 
 
 def load_chat_model(path: Path | str) -> ChatModel:
@@ -72,9 +65,21 @@ def load_chat_model(path: Path | str) -> ChatModel:
     Raises ValueError if there is no such model, no tokenizer, or no chat template.
     """
     with reading(path):
-        model_type(path)  # rejects an encoder-only model, which has no chat template either
-        template = read_chat_template(path)
-        return ChatModel(*load_writer(path), template, frozenset(read_end_ids(path)))
+        kind = model_type(path)  # rejects an encoder-only model, which has no chat template either
+        template, ends = read_chat_template(path), read_end_ids(path)
+        return ChatModel(*_load(path, kind), template, frozenset(ends))
+
+
+def _load(path: Path | str, kind: str | None) -> tuple[GPT | ModernDecoder, Tokenizer]:
+    """Load a model of this type and its tokenizer; raise ValueError if there is no tokenizer."""
+    loader = gpt2 if kind == "gpt2" else llama
+    model, tokenizer = loader.from_pretrained(path)
+    if tokenizer is None:
+        raise ValueError(
+            f"{path} has no tokenizer.json to read the text with; the transformers library "
+            f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+        )
+    return model, tokenizer
 
 
 def special_ids(tokenizer: Tokenizer) -> set[int]:
