@@ -1,4 +1,4 @@
-"""Train the encoders from chapter 20 and their controls with three seeds, and record their scores.
+"""Train the encoders from chapter 25 and their controls with three seeds, and record their scores.
 
 The scores answer four questions: how much it helps to read in both directions when filling a gap,
 how much BERT's 80/10/10 masking rule helps, how many labels a pretrained encoder saves, and how
@@ -258,7 +258,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
 
 
 class VisionTransformer(nn.Module):
-    """Chapter 20's image classifier, which uses the encoder from chapter 07."""
+    """Chapter 25's image classifier, which uses the encoder from chapter 07."""
 
     def __init__(self, learned_positions: bool) -> None:
         super().__init__()

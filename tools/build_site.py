@@ -22,6 +22,7 @@ from translator_file import TRANSLATOR, write_translator
 from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.public_issues import course_repository, report_link
 from course_lib.exercises.workbook.notebook_builder import Chapter, Edition
+from course_lib.exercises.workbook.workbook_folder import RENUMBERED
 from course_lib.viz.explorer_base import FOLDER
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.plots import image_tag
@@ -40,6 +41,10 @@ DOWNLOADS = """
 
 Download this chapter as a notebook: <a href="../downloads/to_fill_in/{0}" download>to fill in</a>,
 or <a href="../downloads/worked/{0}" download>completed, with every answer</a>."""
+
+MOVED = """<!doctype html><html lang="en"><title>This page has moved</title>
+<meta http-equiv="refresh" content="1; url={0}"><a href="{0}">This page has moved.</a>
+<script>location.replace("{0}" + location.search + location.hash)</script></html>"""
 
 
 def lay_out() -> None:
@@ -143,6 +148,13 @@ def write_downloads() -> None:
         (learner / path.name).write_text(text, encoding="utf-8")
 
 
+def write_moved() -> None:
+    """Write a page at each old address of a chapter and its slides; it opens the new address."""
+    for old, new in RENUMBERED.items():
+        for folder in ("notebooks", "slides"):
+            (SITE / folder / f"{old}.html").write_text(MOVED.format(f"{new}.html"), "utf-8")
+
+
 def write_modules() -> None:
     """Write a page for each top-level module, and for each subpackage with all its modules."""
     for module in iter_modules([ROOT / "course_lib"], "course_lib."):
@@ -170,6 +182,7 @@ def build() -> int:
             unused.unlink()
         slides.write_decks(SITE)
         write_downloads()
+        write_moved()
     return code
 
 

@@ -23,14 +23,14 @@ STEPS = {  # by the number of its first chapter
     "07": "the model",
     "10": "its use",
     "18": "later models",
-    "24": "cost, scale",
+    "26": "cost, scale",
 }
 SHORT = {  # the titles that are too long for a box
     "02": "Multi-head",
     "09": "Transformer",
     "13": "KV cache",
     "22": "Published",
-    "25": "Distributed",
+    "27": "Distributed",
 }
 FAST = [f"{number:02}" for number in range(1, 13)]  # with sections of the fast track
 LONGEST = 280  # px, the bar of the full course

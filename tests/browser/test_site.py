@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from build_site import ROOT, SITE
 
+from course_lib.exercises.workbook.workbook_folder import RENUMBERED
+
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
     "index.html",
@@ -190,6 +192,14 @@ def test_the_search_works_offline_and_lists_chapters_first(page):
     assert "cache" in page.locator("ul.search .context").first.inner_text().lower()
 
 
+@pytest.mark.parametrize(("folder", "place"), [("notebooks", "#recap"), ("slides", "")])
+def test_an_old_address_of_a_chapter_leads_to_its_new_page(page, folder, place):
+    for old, new in RENUMBERED.items():
+        page.goto(f"{folder}/{old}.html{place}")
+        page.wait_for_url(f"**/{folder}/{new}.html{place}*")
+        assert page.title().startswith(f"{new[:2]} · ")
+
+
 def test_an_address_without_a_page_links_to_the_home_page(page):
     page.goto("notebooks/no_such_page.html")
     page.get_by_role("link", name="start page").click()
@@ -197,9 +207,9 @@ def test_an_address_without_a_page_links_to_the_home_page(page):
 
 
 def test_every_chapter_has_slides_that_fit_into_the_window(page):
-    decks = sorted(path.name for path in SITE.glob("slides/*.html"))
-    assert decks == sorted(f"{path.stem}.html" for path in ROOT.glob("notebooks/*.ipynb"))
-    for deck in decks:
+    decks = {path.name for path in SITE.glob("slides/*.html")} - {f"{n}.html" for n in RENUMBERED}
+    assert decks == {f"{path.stem}.html" for path in ROOT.glob("notebooks/*.ipynb")}
+    for deck in sorted(decks):
         page.goto(f"slides/{deck}")
         page.wait_for_function("() => window.MathJax?.startup?.promise && Reveal.isReady()")
         page.wait_for_function("() => [...document.images].every(image => image.complete)")

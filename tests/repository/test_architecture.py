@@ -158,8 +158,8 @@ def test_later_chapters_train_with_the_trainer():
         ("18_decoder_only", ["learn_to_repeat"]),
         ("21_modern_models", ["usage"]),
         ("22_published_weights", []),  # one step on one answer, with adapters
-        ("24_efficiency", ["step"]),
-        ("25_distributed_training", ["after_adam"]),
+        ("26_efficiency", ["step"]),
+        ("27_distributed_training", ["after_adam"]),
     ]
 
 

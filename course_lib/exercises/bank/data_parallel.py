@@ -1,4 +1,4 @@
-"""Exercises for chapter 25: trials, known mistakes and correct answers."""
+"""Exercises for chapter 27: trials, known mistakes and correct answers."""
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import mistakes_of

@@ -1,4 +1,4 @@
-"""Exercises for chapter 20: trials, known mistakes and correct answers."""
+"""Exercises for chapter 25: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Exercises for chapter 24: trials, known mistakes and correct answers."""
+"""Exercises for chapter 26: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Sequence
 

@@ -187,7 +187,7 @@ TESTS = (
     ),
     TestQuestion(
         "test_of_the_counts",
-        24,
+        26,
         "attention_flops",
         (
             "keys_by_target",

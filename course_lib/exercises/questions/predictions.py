@@ -374,17 +374,6 @@ def parameters_of_gpt2() -> int:
 
 
 @asked(
-    20,
-    (196, "Those are the patches. ViT puts one more token before them."),
-    (15, "That is one row of patches, and the class token. How many rows are there?"),
-    (50_177, "That is one token for each pixel. A patch has 16 × 16 pixels."),
-)
-def tokens_of_an_image() -> int:
-    """Return the number of tokens for a 224 × 224 image: 16 × 16 patches and the class token."""
-    return patches(torch.zeros(1, 224, 224), 16).size(1) + 1
-
-
-@asked(
     21,
     (4.0, "That is with a KV head for each query head. Here, 32 query heads share 8 KV heads."),
     (0.5, "That is half the size, because the cache keeps keys *and* values."),
@@ -410,7 +399,18 @@ def rows_of_k_proj() -> int:
 
 
 @asked(
-    24,
+    25,
+    (196, "Those are the patches. ViT puts one more token before them."),
+    (15, "That is one row of patches, and the class token. How many rows are there?"),
+    (50_177, "That is one token for each pixel. A patch has 16 × 16 pixels."),
+)
+def tokens_of_an_image() -> int:
+    """Return the number of tokens for a 224 × 224 image: 16 × 16 patches and the class token."""
+    return patches(torch.zeros(1, 224, 224), 16).size(1) + 1
+
+
+@asked(
+    26,
     (512.0, "In table 1, self-attention and a recurrent layer have the same cost at this length."),
     (1024.0, "You counted the four projections. Add the feed-forward layer."),
     (2048.0, "Count four projections *and* two matrices in the feed-forward layer."),
@@ -428,7 +428,7 @@ def length_where_attention_rules() -> float:
 
 
 @asked(
-    25,
+    27,
     (112.0, "That is the total. Each of the 8 devices holds an eighth."),
     (3.5, "Those are the weights. Add the gradients and Adam's two moments."),
     (7.0, "Those are weights and gradients. Add Adam's two moments for each number."),

@@ -1,4 +1,4 @@
-"""Chapter 24: the same attention, computed in four ways that move different amounts of data."""
+"""Chapter 26: the same attention, computed in four ways that move different amounts of data."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Chapter 25: how two processors share one training run, and what they send to each other."""
+"""Chapter 27: how two processors share one training run, and what they send to each other."""
 
 from fractions import Fraction
 

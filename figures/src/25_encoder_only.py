@@ -1,4 +1,4 @@
-"""Chapter 20: one encoder and three uses of its vectors."""
+"""Chapter 25: one encoder and three uses of its vectors."""
 
 from colors import INK, LIT_FILL, PAPER, SOFT
 from drawing import Box, arrow, centered, group, lines, page, rect, text
