@@ -9,9 +9,10 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pkgutil import resolve_name
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from course_lib.cli.command_line import COMMANDS, STOPPED, did_you_mean
 from course_lib.cli.command_options import TASK_OPTIONS, add_commands, announce
@@ -50,7 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ncourse {command}: stopped", file=sys.stderr)
         return STOPPED
-    print(f"course {command}: {shortened(runnable(sentence))}", file=sys.stderr)
+    program = f"course {command}".removesuffix(" none")
+    with suppress(OSError):
+        print(f"{program}: {shortened(runnable(sentence))}", file=sys.stderr)
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except OSError:  # such as a full disk; otherwise, Python tries again at exit
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     return 2
 
 
@@ -94,6 +102,10 @@ class Parser(argparse.ArgumentParser):
         elif wrong := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
             names = re.findall(r"--[\w-]+", super().format_help())
         super().error(shortened(message + (did_you_mean(wrong[1], names) if wrong else "")))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or an error; raise OSError, which argparse ignores, if the disk is full."""
+        print(message, end="", file=file or sys.stderr, flush=True)
 
     def format_help(self) -> str:
         """Return the overview of all commands, or the help for one of them."""

@@ -25,13 +25,19 @@ from course_lib.tasks.multi30k import Multi30k, RealTranslator, read_pairs, val_
 from course_lib.tasks.numbers import Numbers, Translator
 from course_lib.trainer import run_folder
 from course_lib.trainer.distributed import World, init_distributed
-from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
+from course_lib.trainer.hardware import (
+    bfloat16_pays,
+    check_memory,
+    least_parameters,
+    prepare_machine,
+)
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import TrainingConfig, check_range
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}
 MOST_PARTS = 1_024  # micro-batches of a step
+MANY_PARAMETERS = 50_000_000  # building a larger model takes seconds
 SAMPLE = 300  # characters generated for a record
 COPIES = 20  # texts whose lines are parsed
 HELD_OUT = 50  # numbers that a newly trained translator is tried on
@@ -110,9 +116,13 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
         else:
             fast = options.device == "cuda" or bfloat16_pays()  # today's GPUs have it
         settings["bfloat16"] = world.any_rank(fast, options.device)  # all agree
+    config = config_class(**settings)
+    check_memory(config, vocab_size=0)  # before the data, which may take long to prepare
+    if world.is_main and (count := least_parameters(config)) > MANY_PARAMETERS:
+        print(f"Building a model with at least {count:,} parameters …", flush=True)
     return start(
         task,
-        config_class(**settings),
+        config,
         checkpoint,
         data=options.data,
         device=options.device,

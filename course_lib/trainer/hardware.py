@@ -51,17 +51,21 @@ def total_memory() -> float:
     return min(sizes + [int(limit) for limit in limits if limit.isdecimal()])
 
 
+def least_parameters(config: TrainingConfig, vocab_size: int = 0) -> int:
+    """Return a lower bound on a model's number of parameters, without building the model."""
+    width = config.d_model
+    layer = width * (4 * width + 2 * getattr(config, "d_ff", 4 * width))
+    return config.stacks * config.num_layers * layer + (vocab_size + config.max_len) * width
+
+
 def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) -> None:
     """Raise ValueError if a model and a batch with this many positions do not fit in memory.
 
     The estimate is a lower bound: 16 bytes for each parameter with its gradient and Adam's two
     moments, and at least eight vectors in bfloat16 for each position in each layer.
     """
-    width = config.d_model
-    layer = width * (4 * width + 2 * getattr(config, "d_ff", 4 * width))
-    layers = config.stacks * config.num_layers
-    parameters = layers * layer + (vocab_size + config.max_len) * width
-    needed = 16 * (parameters + positions * config.num_layers * width)
+    parameters = least_parameters(config, vocab_size)
+    needed = 16 * (parameters + positions * config.num_layers * config.d_model)
     available = total_memory()
     if needed > available:
         raise ValueError(

@@ -16,6 +16,7 @@ from course_lib.cli.command_options import TASK_OPTIONS
 from course_lib.cli.main import main
 
 ROOT = Path(course_lib.__file__).parents[1]
+FULL = Path("/dev/full")
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +121,18 @@ def test_a_process_ends_with_the_exit_code_and_the_sentence(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"course sample: there is no checkpoint in {tmp_path}: ")
+
+
+@pytest.mark.parametrize("words", ["--help", "train --help", "--version", "download -h"])
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no full disk to write to")
+def test_help_that_cannot_be_written_is_an_error(words):
+    command = [sys.executable, "-m", "course_lib.cli", *words.split()]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with FULL.open("w") as full:
+        done = subprocess.run(command, cwd=ROOT, env=buffered, stdout=full, stderr=subprocess.PIPE)
+        mute = subprocess.run([*command[:3], "trian"], cwd=ROOT, env=buffered, stderr=full)
+    assert (done.returncode, done.stderr.count(b"\n"), mute.returncode) == (2, 1, 2)
+    assert done.stderr.startswith(b"course") and done.stderr.endswith(b"No space left on device\n")
 
 
 def test_the_command_is_called_course():

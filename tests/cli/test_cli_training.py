@@ -268,6 +268,23 @@ def test_bfloat16_is_chosen_by_measurement_and_kept_on_resume(course, monkeypatc
 
 
 @pytest.mark.parametrize(
+    ("name", "size"), [("numbers", "num_layers=1000"), ("gpt", "d_model=3072"), ("gpt", "steps=1")]
+)
+def test_the_size_of_a_large_model_is_printed_before_it_is_built(course, monkeypatch, name, size):
+    def built(task, config, *others, **options):
+        with torch.device("meta"):
+            model = task.pipeline_class.model_class(config.of_model(60))
+        raise ValueError(sum(parameter.numel() for parameter in model.parameters()))
+
+    monkeypatch.setattr(training_commands, "start", built)
+    _, out, err = course(name, "train", "--set", size)
+    actual = int(err.split()[-1])
+    said = [int(n.replace(",", "")) for n in re.findall(r"at least ([\d,]+) parameters", out)]
+    assert all(0.6 * actual < least <= actual for least in said)
+    assert bool(said) == (actual > 100_000_000)
+
+
+@pytest.mark.parametrize(
     ("name", "words", "reason"),
     [
         ("gpt", ["train", "--set", "depth=3"], "'depth' is not one of seed, num_layers, "),
