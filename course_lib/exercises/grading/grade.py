@@ -59,7 +59,7 @@ def grade(
         raise ValueError(f"{table} already exists; use --force to replace it, or choose --out DIR")
     for hidden in sorted(folder.glob("[._]*")):
         if package_of(hidden) or any(map(package_of, _folders(hidden))):
-            tell(f"left out because the name begins with . or _: {hidden}")
+            tell(printable(f"left out because the name begins with . or _: {hidden}"))
     tell(WARNING)
     tell(f"{table} contains the results for these learners:")
     rows: list[Row] = []
@@ -69,21 +69,22 @@ def grade(
         write_whole(table, as_csv(rows))
         counts = Counter(row.state for row in mine)
         states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-        tell(f"{learner}: {states}")
+        tell(printable(f"{learner}: {states}"))
 
 
 def learners(folder: Path) -> dict[str, Path | None]:
     """Map each folder to be graded to its package, or to ``None`` if it has no package."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder} to grade")
+    root = folder.resolve()
     packages: dict[str, Path | None] = {}
     for child in _folders(folder):
-        package = package_of(child)
-        inner = [] if package else _folders(child)
+        leads_back = root.is_relative_to(child.resolve())  # a link to the class or a folder above
+        package = None if leads_back else package_of(child)
+        inner = [] if package or leads_back else _folders(child)
         deeper = {f"{child.name}/{f.name}": package_of(f) for f in inner}
         deeper = {name: place for name, place in deeper.items() if place}
         packages |= deeper or {child.name: package}
-    root = folder.resolve()
     for name, place in packages.items():
         if place and place.is_relative_to(root) and not place.is_relative_to(root / name):
             packages[name] = None  # a link leads to a classmate's

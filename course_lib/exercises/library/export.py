@@ -94,7 +94,7 @@ def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = (
                 plans[package / f"{module}.py"] = _planned(package, module, notebook, back)
             for path, (text, *_) in plans.items():
                 write_whole(path, text)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return Export(problem=str(error))
     shown = Export(", ".join(f"{LIBRARY}/{path.name}" for path in plans), {}, {}, back)
     for path, (_, mine, rest) in plans.items():

@@ -29,7 +29,8 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
     """
     package, _, module = namespace["__name__"].partition(".")
     library = Path(namespace["__file__"]).parents[module.count(".")]
-    files = (file.relative_to(library).with_suffix("") for file in library.rglob("*.py"))
+    found = (file for file in library.rglob("*.py") if file.is_file())
+    files = (file.relative_to(library).with_suffix("") for file in found)
     source = Path(inspect.getfile(import_module(f"course_lib.{module}")))
     text = re.sub(r"^from \.(?=\w)", "from course_lib.", source.read_text("utf-8"), flags=re.M)
     text = from_package(text, {".".join(file.parts) for file in files}, package)

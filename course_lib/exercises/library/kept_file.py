@@ -35,7 +35,8 @@ class KeptFile:
         path = package / self.name
         if not path.exists():
             return {}
-        with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        unreadable = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+        with suppress(*unreadable, IsADirectoryError):
             entries = json.loads(path.read_text(encoding="utf-8"))
             if all(map(self.is_valid, entries.values())):
                 return entries

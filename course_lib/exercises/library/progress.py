@@ -95,8 +95,10 @@ def progress(folder: Path | str | None = None) -> Progress:
 
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
-    """Return an exercise's state, and the mistake found in it; both are None before any attempt."""
-    return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
+    """Return an exercise's state, and the mistake found in it; each is None if it is not stored."""
+    entry = PROGRESS.read(package).get(name, {})
+    mistake = entry.get("mistake")
+    return {"state": entry.get("state"), "mistake": mistake if isinstance(mistake, str) else None}
 
 
 def items() -> list[Item]:

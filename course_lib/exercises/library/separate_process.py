@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
+from importlib.util import decode_source
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -57,15 +58,33 @@ def examine_apart(
     end = time.monotonic() + 10 * limit
     with _copied(package, texts or {}) as place:
         for module, names in asked.items():
-            file = place / LIBRARY / f"{module}.py"
-            text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
-            hint = "" if text else f"{file.name} is missing, empty or larger than 1 MB"
-            reports |= {name: Report(name, False, hint=hint, attempted=False) for name in names}
+            file = package / f"{module}.py"
+            text, problem = _source(place / LIBRARY / file.name, file)
+            hint = "" if text else f"{file.name} is missing or empty"
+            untried = {name: Report(name, False, hint=hint, attempted=False) for name in names}
+            reports |= {name: _broken(name, problem) for name in names} if problem else untried
             todo[module] = [name for name in names if re.search(rf"\b{name}\b", text)]
         while (todo := {m: names for m, names in todo.items() if names}) and time.monotonic() < end:
             reports |= _judged(todo, *_run(place, todo, limit, end))
     late = [name for names in todo.values() for name in names]
     return reports | {name: _broken(name, LATE) for name in late}
+
+
+def _source(copy: Path, file: Path) -> tuple[str, str]:
+    """Return the text of a copied module, or say why the learner's file cannot be used."""
+    try:
+        text = decode_source(copy.read_bytes() if copy.is_file() else b"")
+    except (SyntaxError, UnicodeError):
+        text = "\0"
+    if "\0" in text:
+        return "", f"{file.name} is not text in UTF-8; save it in that encoding"
+    if copy.is_file() or not os.path.lexists(file):
+        return text, ""
+    if file.is_symlink():
+        return "", f"{file.name} is a link; replace it with the file itself"
+    if file.is_dir():
+        return "", f"{file.name} is a folder; replace it with a file"
+    return "", f"{file.name} is larger than 1 MB, or we may not read it"
 
 
 def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
@@ -165,7 +184,8 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
         for source, target in ((package, place / LIBRARY), (package.parent, place)):
             for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
                 is_own = file.resolve().is_relative_to(source.resolve())  # not a link
-                if is_own and file.is_file() and file.stat().st_size <= SOURCE:
+                readable = is_own and file.is_file() and os.access(file, os.R_OK)
+                if readable and file.stat().st_size <= SOURCE:
                     copy = target / file.relative_to(source)
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(file, copy)

@@ -206,6 +206,30 @@ def test_a_module_that_fails_is_reported_and_the_others_are_graded(said, learner
     assert said["eve", "split_heads"] == said["eve", "causal_mask"] == ("correct", "")
 
 
+@pytest.mark.parametrize(
+    ("content", "state", "words"),
+    [
+        ((HEAD + CAUSAL).encode("utf-16"), "did not run", "masks.py is not text in UTF-8"),
+        ((HEAD + CAUSAL).encode("utf-16-le"), "did not run", "masks.py is not text in UTF-8"),
+        (("# ü\n" + HEAD + CAUSAL).encode("latin-1"), "did not run", "not text in UTF-8"),
+        (f"# coding: latin-1\n# ü\n{HEAD}{CAUSAL}".encode("latin-1"), "correct", ""),
+        ((HEAD + CAUSAL).encode() + b"#" * (1 << 20), "did not run", "larger than 1 MB"),
+        (Path.mkdir, "did not run", "masks.py is a folder"),
+        (lambda file: file.symlink_to("../other.py"), "did not run", "masks.py is a link"),
+        (b"", "not attempted", "masks.py is missing or empty"),
+        (lambda file: None, "not attempted", "masks.py is missing or empty"),
+    ],
+)
+def test_a_file_that_is_not_text_is_not_called_an_answer_that_is_missing(
+    tmp_path, content, state, words
+):
+    package = hand_in(tmp_path, other=CAUSAL)
+    make = content if callable(content) else lambda file: file.write_bytes(content)
+    make(package / "masks.py")
+    (report,) = examine_apart(package, {"masks": ["causal_mask"]}, 60).values()
+    assert state_of(report) == state and words in report.hint
+
+
 # --- attacks
 
 
@@ -312,6 +336,19 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
     assert learners(tmp_path / "class") == {".": teachers, **packages}
 
 
+def test_a_class_folder_that_links_to_itself_lists_each_learner_once(tmp_path):
+    one = hand_in(tmp_path / "class" / "ada", masks="")
+    for name, target in (("loop", "."), ("up", ".."), ("me", "me")):
+        (tmp_path / "class" / name).symlink_to(target)
+    assert learners(tmp_path / "class") == {"ada": one, "loop": None, "up": None}
+    teachers = hand_in(tmp_path / "class", masks="")
+    hand_in(tmp_path, masks="")  # in the folder to which `up` leads
+    expected = {".": teachers, "ada": one}
+    assert {
+        name: place for name, place in learners(tmp_path / "class").items() if place
+    } == expected
+
+
 # --- course check
 
 
@@ -341,6 +378,11 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
     assert cli.main(["check", "split_heads", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["state"] == "not attempted" and "export_mine()" in found["hint"]
+    for entry in ({"state": "not yet"}, {"state": "not yet", "mistake": ["x"]}):
+        (tmp_path / "my_lib" / "progress.json").write_text(json.dumps({"padding_mask": entry}))
+        assert cli.main(["check", "padding_mask", "--json"]) == 0
+        known = {"state": "not yet", "mistake": None, "means": None}
+        assert json.loads(capsys.readouterr().out)["in_the_chapter"] == known
 
 
 @pytest.mark.parametrize(
@@ -410,6 +452,17 @@ def test_no_file_is_written_into_a_learners_folder_unless_requested(
         assert cli.main(["grade", folder]) == 2
         assert "--out DIR" in capsys.readouterr().err and not quick
     assert cli.main(["grade", ".", "--out", "."]) == 0
+
+
+def test_names_of_folders_are_escaped_where_they_are_printed(quick, tmp_path, capsys):
+    for name in ("a\nb: 9 correct", "a\u202eb", "_\x1b[2J", "שלום"):
+        hand_in(tmp_path / "class" / name, masks="")
+    assert cli.main(["grade", "class"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(r"class/_\x1b[2J")
+    assert [line.rpartition(": ")[0] for line in lines[3:]] == [
+        r"a\nb: 9 correct", r"a\u202eb", "שלום"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("folder", "words"), [("empty", "no my_lib"), ("none", "no folder none")])

@@ -28,6 +28,7 @@ from course_lib.exercises.library.export import KEPT, export, export_mine
 from course_lib.exercises.library.fallbacks import from_course
 from course_lib.exercises.library.package import INIT, cells_in, module_text
 from course_lib.exercises.library.stubs import defined
+from course_lib.masks import causal_mask
 
 START = """import torch
 from torch import Tensor
@@ -326,6 +327,14 @@ class {0}({0}):
         CALLED.append(1)
         return super().forward(*values, **options)"""
 OTHERS = {"MultiHeadAttention": "multi_head", "AddNorm": "add_norm"}
+
+
+def test_a_folder_in_place_of_a_module_is_named_and_other_modules_run(library):
+    (library / "masks.py").unlink()
+    (library / "masks.py").mkdir()
+    said = repr(export(library, Notebook(cell(CAUSAL))))
+    assert said.startswith("Nothing was written: ") and "masks.py" in said
+    assert importlib.import_module("my_lib.transformer").causal_mask is causal_mask
 
 
 def test_the_courses_definitions_use_the_learners_parts(library):

@@ -82,6 +82,12 @@ def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
         assert "progress.json" in line and f"progress.json.aside-{number}" in line
 
 
+def test_a_folder_in_place_of_a_file_is_moved_aside(library, capsys):
+    (library / "progress.json").mkdir()
+    assert note(RIGHT) is RIGHT and kept(library)["causal_mask"]["state"] == "correct"
+    assert (library / "progress.json.aside-1").is_dir()
+
+
 def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
     note(WRONG)
     monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
