@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pooch
 from filelock import FileLock
 
+from course_lib.support.atomic_write import write_whole
 from course_lib.support.terminal import as_typed
 from course_lib.support.user_folders import data_folder
 
@@ -22,7 +24,7 @@ class PublishedModel:
 
     It is either on the hub (in one commit of a repository) or on the Python Package Index (in a
     package, as a weights file or a zip file). ``files`` maps each file's name to its sha256, or to
-    null if we do not know it and trust the first download.
+    null if we do not know it: then we trust the first download, and remember its digest.
     """
 
     repository: str = ""
@@ -111,7 +113,7 @@ def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -
             shutil.rmtree(scratch, ignore_errors=True)  # left by a failed attempt
             scratch.mkdir()
             fetch(scratch)
-            checked_path(scratch, model)
+            checked_path(scratch, model, folder)
             folder.mkdir(exist_ok=True)
             for file in model.files:
                 os.replace(scratch / file, folder / file)
@@ -119,17 +121,39 @@ def fill(folder: Path, model: PublishedModel, fetch: Callable[[Path], object]) -
     return checked_path(folder, model)
 
 
-def checked_path(folder: Path, model: PublishedModel) -> Path:
-    """Check the digests of all files, and return the folder or GGUF file that a loader reads."""
-    for file, digest in model.files.items():
-        actual = pooch.file_hash(folder / file) if digest else None
-        if actual != digest:
+def checked_path(folder: Path, model: PublishedModel, home: Path | None = None) -> Path:
+    """Check the digests of all files, and return the folder or GGUF file that a loader reads.
+
+    If we do not know the digest of a file, we remember the one that it has when it is first used,
+    in a file next to ``home``, which is by default the folder.
+    """
+    home = home or folder
+    memory = home.with_name(f".{home.name}.sha256.json")
+    seen = _first_digests(memory)
+    before = dict(seen)
+    for file, published in model.files.items():
+        actual = pooch.file_hash(folder / file)
+        if actual != (expected := published or seen.setdefault(file, actual)):
+            reason = "so it is not the published file"
+            if not published:
+                reason = f"which it had when it was first used (to trust the new one: rm {memory})"
             raise ValueError(
-                f"{folder / file} has the sha256 {actual} instead of {digest}, so it is not the "
-                "published file: remove it, and download or install it again"
+                f"{folder / file} has the sha256 {actual} instead of {expected}, {reason}: "
+                "remove it, and download or install it again"
             )
+    if seen != before:
+        with suppress(OSError):  # others may read a folder that they cannot change
+            write_whole(memory, json.dumps(seen, indent=1))
     (first, *_) = model.files
     return folder / first if first.endswith(".gguf") else folder
+
+
+def _first_digests(memory: Path) -> dict[str, str]:
+    """Read the digests that files had when they were first used."""
+    try:
+        return dict(json.loads(memory.read_text(encoding="utf-8"))) if memory.exists() else {}
+    except (ValueError, TypeError):
+        raise ValueError(f"{memory} does not contain digests of files: remove it") from None
 
 
 def _installed(model: PublishedModel) -> Path | None:

@@ -5,8 +5,10 @@ import http.server
 import importlib.util
 import io
 import itertools
+import json
 import os
 import re
+import shutil
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -127,7 +129,9 @@ def test_a_download_continues_after_a_broken_connection_and_is_cleaned_up_after_
     handler.breaks_at, handler.knows_ranges = 1_000_000, knows_ranges
     assert read_all(download(GPT2, tmp_path)) == FILES
     assert handler.requests[-1] == ("GET", "model.safetensors", "bytes=1000000-")
-    assert {path.name for path in tmp_path.iterdir()} == {GPT2, f".{GPT2}.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        GPT2, f".{GPT2}.lock", f".{GPT2}.sha256.json"
+    }  # fmt: skip
 
 
 def test_a_model_is_not_complete_if_a_download_is_killed_between_two_files(
@@ -164,6 +168,35 @@ def test_a_file_that_was_changed_on_disk_is_reported_and_kept(hub, tmp_path):
     with pytest.raises(ValueError, match=says("not the published file: remove", path)):
         download(GPT2, tmp_path)
     assert path.read_bytes() == b"changed"
+
+
+def test_a_file_without_a_published_digest_is_trusted_at_its_first_use_only(
+    hub, tmp_path, monkeypatch
+):
+    handler, _ = hub
+    memory, path = tmp_path / f".{GPT2}.sha256.json", tmp_path / GPT2 / "config.json"
+    handler.files = FILES | {"model.safetensors": b"other"}
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
+        download(GPT2, tmp_path)
+    assert not memory.exists()  # nothing of a bad download is trusted
+    handler.files = FILES
+    download(GPT2, tmp_path)
+    assert json.loads(memory.read_text()) == {"config.json": DIGESTS["config.json"]}
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    path.write_bytes(b"edited")  # on disk
+    with pytest.raises(ValueError, match=says(path, DIGESTS["config.json"], "first used", memory)):
+        find_weights(GPT2)
+    shutil.rmtree(path.parent)
+    handler.files = FILES | {"config.json": b"moved"}  # on the hub
+    with pytest.raises(ValueError, match=says("config.json", "first used", memory)):
+        download(GPT2, tmp_path)
+    assert not path.exists()
+    memory.unlink()
+    assert download(GPT2, tmp_path) == find_weights(GPT2)
+    for text in ("[1]", "{"):
+        memory.write_text(text)
+        with pytest.raises(ValueError, match=says(memory, "remove it")):
+            find_weights(GPT2)
 
 
 def test_two_simultaneous_downloads_do_not_interfere(hub, tmp_path):
