@@ -69,6 +69,15 @@ def test_the_container_runs_makefile_commands_on_the_oldest_supported_python():
     assert python.endswith("/.venv/bin/python"), "the container must use the Makefile's environment"
 
 
+def test_actions_and_npm_packages_are_pinned_by_their_content():
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob(".github/workflows/*.yml")]
+    used = [line for text in texts for line in re.findall(r"\buses: *(.*)", text)]
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", u) for u in used)
+    packages = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    others = [about for name, about in packages.items() if name]  # the first is the course itself
+    assert others and all(about["integrity"].startswith("sha512-") for about in others)
+
+
 def test_the_package_depends_on_exactly_what_it_and_its_chapters_import():
     modules = {name.partition(".")[0] for path in FILES for name in imports(path)}
     chapters = [path.read_text(encoding="utf-8") for path in ROOT.glob("notebooks/*.ipynb")]
