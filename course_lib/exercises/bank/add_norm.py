@@ -176,6 +176,7 @@ EXERCISES = (
             ),
             "names": (names_trial(BUILD),),
         },
+        rejects=("(0)", "(4)(torch.ones(2, 1))"),
         unnamed=("self.weight * centered", "self.weight.abs() * centered"),
     ),
     Exercise(
@@ -212,6 +213,7 @@ EXERCISES = (
             "dropout in pre-norm": (dropped(True),),
             "names": (names_trial(BUILD),),
         },
+        rejects=("(4)(torch.ones(2, 3, 4), lambda y: y[:, :1])",),
         unnamed=("total = x + ", "total = x * "),
     ),
 )

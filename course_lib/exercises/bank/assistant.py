@@ -119,6 +119,7 @@ EXERCISES = (
             "The loss is the mean of `-F.logsigmoid(chosen_reward - rejected_reward)`.",
         ),
         extras={"large margins": (preferred("answers that are very unlikely", 400.0, beta=2.0),)},
+        rejects=("(torch.ones(3), torch.ones(3), torch.ones(3), torch.ones(1))",),
         unnamed=(".mean()", ".square().mean()"),
     ),
     Exercise(
@@ -135,6 +136,7 @@ EXERCISES = (
             "`(rewards - rewards.mean(dim=1, keepdim=True))`, divided by the row's `std` plus eps.",
         ),
         extras={"eps": (compared("eps=0.5", REWARDS, eps=0.5),)},
+        rejects=("(torch.tensor([[0, 1]]))", "(torch.ones(3, 1))"),
         unnamed=("rewards - mean", "rewards - 0.5 * mean"),
     ),
     Exercise(
@@ -157,6 +159,10 @@ EXERCISES = (
             "clip": (reinforced("clip=0.05", 0.5, clip=0.05),),
             "kl_weight": (reinforced("kl_weight=0", 0.5, kl_weight=0.0),),
         },
+        rejects=(
+            "(*3 * [torch.ones(2, 3)], torch.ones(2), torch.ones(2, 1) > 0)",
+            "(*3 * [torch.ones(2, 3)], torch.ones(1), torch.ones(2, 3) > 0)",
+        ),
         unnamed=("(gain - kl_weight * kl)", "(gain.sin() - kl_weight * kl)"),
     ),
 )

@@ -157,6 +157,11 @@ EXERCISES = (
             "large scores": (called("scores of several thousand", scale=60),),
             "dropout": (dropped,),
         },
+        rejects=(
+            "(torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 5))",
+            "(torch.ones(2, 4), torch.ones(3, 4), torch.ones(4, 4))",
+            "(torch.ones(2, 4), *2 * [torch.ones(3, 4)], torch.ones(2, 3))",
+        ),
         unnamed=("math.sqrt(d_k)", "d_k ** 0.4"),
     ),
 )

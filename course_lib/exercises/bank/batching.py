@@ -59,6 +59,7 @@ EXERCISES = (
             "new one that contains only this pair. Store the last batch, too.",
         ),
         extras={"no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),)},
+        rejects=("([(3, 4)], 6)", "([(1, 1), (5, 2), (2, 2)], 6)"),
         unnamed=("sum(grown) > tokens", "sum(grown) > 0.8 * tokens"),
     ),
 )
@@ -160,6 +161,8 @@ def cut_by_searching(lengths, tokens):
         rows = [lengths[i] for i in order[start:stop]]
         return (stop - start) * sum(map(max, zip(*rows, strict=True)))
 
+    if any(sum(pair) > tokens for pair in lengths):
+        raise ValueError("no batch has room for this pair")
     cuts = [0]
     while cuts[-1] < len(order):
         start = cuts[-1]

@@ -38,6 +38,7 @@ EXERCISES = (
         extras={
             "no tokens": (calls("a process without tokens", {"factor": (0, 12, 3)}, says=NONE),)
         },
+        rejects=("(1, 2, 0)", "(0, 0, 2)", "(3, 2, 2)"),
         unnamed=("world_size * num_tokens / all_tokens", "1 + num_tokens"),
     ),
 )

@@ -143,6 +143,7 @@ EXERCISES = (
             "columns but the last, and predicts all columns but the first.",
         ),
         extras={"generator": (generators,)},
+        rejects=("(torch.arange(9), 0, 3)", "(torch.arange(9), 2, 0)", "(torch.arange(9), 2, 9)"),
         unnamed=("window[:, 1:]", "window[:, 1:].flip(1)"),
     ),
     Exercise(
@@ -194,6 +195,7 @@ EXERCISES = (
             ),
             "names": (names_trial({"config": SINES}),),
         },
+        rejects=("(SINES)(torch.tensor([[99]]))", "(SINES)(torch.zeros(1, 99).long())"),
         unnamed=("return self.output(", "return 2 * self.output("),
     ),
 )

@@ -211,6 +211,10 @@ EXERCISES = (
             ),
             "choose": (decodes("another `choose`", SOURCES, says=CHOICE, choose=second_best),),
         },
+        rejects=(
+            "(small_model(), torch.tensor([[3]]), bos_id=1, eos_id=2, max_new_tokens=0)",
+            "(small_model(), torch.tensor([[3]]), bos_id=1, eos_id=1)",
+        ),
         unnamed=(": position + 1]", ": position + 1].flip(1)"),
     ),
     Exercise(

@@ -121,6 +121,10 @@ EXERCISES = (
             **dropout_trials(SIZES, {"x": X}, ("self_attn", "feed_forward")),
             "names": (names_trial(SIZES),),
         },
+        rejects=(
+            "(6, 3, 8)(torch.ones(2, 4, 5))",
+            "(6, 3, 8)(torch.ones(2, 4, 6), torch.ones(4, 4))",
+        ),
         unnamed=("return self.add_norm2(x,", "return 2 * self.add_norm2(x,"),
     ),
     Exercise(
@@ -165,6 +169,7 @@ EXERCISES = (
             "initialization": (starts_alike,),
             "names": (names_trial(STACK),),
         },
+        rejects=("(0, 6, 3, 8)",),
         unnamed=("x = layer(x, mask)", "x = layer(x, mask).relu()"),
     ),
 )

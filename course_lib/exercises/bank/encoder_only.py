@@ -180,6 +180,10 @@ EXERCISES = (
             "no real token": (pooled("a sequence without a real token", END & SCATTERED[:1]),),
             "empty": (pooled("nothing but padding", torch.zeros(B, S, dtype=torch.bool)),),
         },
+        rejects=(
+            "(torch.ones(2, 3, 4), torch.ones(2, 3))",
+            "(torch.ones(2, 3, 4), torch.ones(1, 3).bool())",
+        ),
         unnamed=("clamp(min=1)", "clamp(min=4)"),
     ),
     Exercise(

@@ -51,6 +51,11 @@ EXERCISES = (
             "where the prediction is correct *and* the target is real, and divide by the number "
             "of real targets.",
         ),
+        rejects=(
+            "(torch.ones(1, 2, 4), torch.tensor([[1, 2, 3]]), 0)",
+            "(torch.ones(1, 2, 4) * math.nan, torch.tensor([[1, 2]]), 0)",
+            "(torch.ones(1, 2, 4), torch.tensor([[0, 0]]), 0)",
+        ),
         unnamed=("right.sum().item() /", "right.sum().item() ** 0.5 /"),
     ),
 )

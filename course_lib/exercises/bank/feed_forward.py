@@ -88,6 +88,7 @@ EXERCISES = (
             "dropout": (dropped, keeps_still(SIZES, {"x": X}, dropout=0.5)),
             "names": (names_trial(SIZES),),
         },
+        rejects=("(0, 8)", '(4, 8, activation="sine")', "(4, 8)(torch.ones(2, 3))"),
         unnamed=("self.linear2(self.dropout(features))", "self.linear2(features.sin())"),
     ),
 )

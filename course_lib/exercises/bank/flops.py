@@ -63,6 +63,7 @@ EXERCISES = (
                 counted("d_model=10 and three heads", (10, 3, T, S), d_k=D_K, d_v=D_V),
             )
         },
+        rejects=("(0, 2, 3, 4)", "(8, 2, 0, 4)", "(10, 3, 4, 5)"),
         unnamed=("return 2 * num_heads", "return 4 * num_heads"),
     ),
 )

@@ -150,6 +150,7 @@ EXERCISES = (
             "dropout": (keeps_still(PLAIN, {"x": X}, dropout=0.5), dropped),
             "names": (names_trial(PLAIN),),
         },
+        rejects=("(10, 3)",),
         unnamed=("join_heads(heads)", "join_heads(heads.flip(1))"),
     ),
     Exercise(
@@ -172,6 +173,11 @@ EXERCISES = (
             "Return `logits, next_token_loss(logits, targets)`. Without targets, the loss is None.",
         ),
         methods=("forward",),
+        rejects=(
+            "(SMALL)(torch.tensor([[99]]))",
+            "(SMALL)(torch.zeros(1, 99).long())",
+            "(SMALL)(torch.tensor([[1, 2]]), torch.tensor([[1]]))",
+        ),
         unnamed=("x = layer(x)", "x = layer(0.9 * x)"),
     ),
 )

@@ -64,6 +64,7 @@ EXERCISES = (
             "and the mask must hide keys, which are on the last axis. Insert two axes of size 1 "
             "with `None` or `unsqueeze`.",
         ),
+        rejects=("(torch.ones(3), 0)", "(torch.ones(2, 1, 3), 0)"),
         unnamed=("(ids != pad_id)", "(ids != pad_id).roll(1, 1)"),
     ),
     Exercise(
@@ -82,6 +83,7 @@ EXERCISES = (
             "tensor.",
         ),
         extras={"device": (device_asked,)},
+        rejects=("(0)", "(-1)"),
         unnamed=(".tril()", ".tril().fliplr()"),
     ),
 )

@@ -132,6 +132,7 @@ EXERCISES = (
             "eps": (norm("eps=0.5", X, UNDER_THE_ROOT, eps=0.5),),
             "names": (names_trial({"d_model": D_K}),),
         },
+        rejects=("(4)(torch.ones(2, 1))",),
         unnamed=(".rsqrt()", ".pow(-0.4)"),
     ),
     Exercise(
@@ -179,6 +180,7 @@ EXERCISES = (
             "back next to each other.",
         ),
         extras={"half precision": (in_half_precision,)},
+        rejects=("(torch.ones(5, 4), torch.ones(1, 2))", "(torch.ones(5, 4), torch.ones(5, 1))"),
         unnamed=("even * sine + odd * cosine", "even * sine + odd"),
     ),
     Exercise(

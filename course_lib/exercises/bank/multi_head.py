@@ -175,6 +175,7 @@ EXERCISES = (
             ),
             "names": (names_trial(PLAIN),),
         },
+        rejects=("(10, 3)", "(6, 0)", "(6, 3, dropout=1.5)"),
         unnamed=(
             "self.w_o(join_heads(heads)), weights",
             "self.w_o(join_heads(heads).tanh()), weights",

@@ -108,6 +108,7 @@ EXERCISES = (
             "column.",
         ),
         extras={"odd width": (table("an odd d_model", MAX_LEN, 5), table("d_model=1", T, 1))},
+        rejects=("(0, 4)", "(3, 0)"),
         unnamed=("10000 **", "9000 **"),
     ),
     Exercise(
@@ -129,6 +130,12 @@ EXERCISES = (
             "`persistent=False`, the table is not saved.",
             "In `forward`, cut the table to the length of the sentence, `x.size(-2)`. Broadcasting "
             "adds the table's rows to every sentence. Apply dropout to the sum.",
+        ),
+        rejects=(
+            "(0, 3)",
+            "(4, 3)(torch.ones(1, 5, 4))",
+            "(4, 3)(torch.ones(1, 2, 4), start=2)",
+            "(4, 3)(torch.ones(1, 2, 1))",
         ),
         unnamed=("x + self.encoding", "x + 0.5 * self.encoding"),
     ),

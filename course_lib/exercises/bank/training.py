@@ -52,6 +52,12 @@ EXERCISES = (
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
             "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
         },
+        rejects=(
+            "(torch.ones(2, 5), torch.tensor([1, 2, 3]))",
+            "(torch.ones(2, 5), torch.tensor([1, 5]))",
+            "(torch.ones(2, 5), torch.tensor([1, 2]), smoothing=1.5)",
+            "(torch.ones(2, 5), torch.tensor([1, 2]), pad_id=5)",
+        ),
         unnamed=("smoothing * average)", "2 * smoothing * average)"),
     ),
     Exercise(
@@ -73,6 +79,7 @@ EXERCISES = (
             "betas": (updates("betas=(0.5, 0.7)", range(1, 4), betas=(0.5, 0.7)),),
             "eps": (updates("eps=0.1", [400], eps=0.1),),
         },
+        rejects=("(torch.ones(3), torch.ones(3), torch.ones(3), step=0)",),
         unnamed=("gradient**2", "(gradient**2).sin()"),
     ),
     Exercise(
@@ -91,6 +98,7 @@ EXERCISES = (
             "There are two curves: a line through 0, and 1/√step. Return the smaller value.",
             "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
+        rejects=("(0, 512, 4000)", "(1, 0, 4000)", "(1, 512, 0)"),
         unnamed=("step**-0.5", "step**-0.6"),
     ),
     Exercise(
@@ -132,6 +140,7 @@ EXERCISES = (
             ),
             "detached loss": (graph_kept,),
         },
+        rejects=("(nn.Linear(1, 1), None, [], 0.1, clip_norm=0.0)",),
         unnamed=("optimizer.step()", "optimizer.step() or optimizer.step()"),
     ),
 )

@@ -4,7 +4,7 @@ import difflib
 import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from itertools import accumulate
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from course_lib.exercises.checking.mistake import Mistake, course_definition
 from course_lib.exercises.checking.report import Stage
-from course_lib.exercises.checking.trial import Trial, usual_settings
+from course_lib.exercises.checking.trial import Trial, errors_trial, usual_settings
 
 PACKAGE = Path(__file__).resolve().parents[2]
 BANK = PACKAGE / "exercises" / "bank"
@@ -34,6 +34,8 @@ class Exercise:
         hints: Hints for the learner; each reveals more than the one before.
         shortcuts: Torch functions that would solve the whole exercise, with a message for each.
         extras: The trials for other options, corner cases and devices, by stage.
+        rejects: Calls that raise a ValueError, as the docstring promises, without the name. They
+            become an extra, and may use what the bank's module defines.
         methods: For a class, the methods that the learner writes; if empty, all of them.
         unnamed: An edit to the course's definition, unlike any known mistake; it lets the
             tests see what the check says about an unknown mistake.
@@ -46,6 +48,7 @@ class Exercise:
     hints: Sequence[str] = ()
     shortcuts: Mapping[Any, str] = field(default_factory=dict)
     extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    rejects: Sequence[str] = ()
     methods: Sequence[str] = ()
     unnamed: tuple[str, str] = ("", "")
 
@@ -95,7 +98,15 @@ def chapters() -> dict[str, int]:
 def _catalogue() -> dict[str, Exercise]:
     """Return the exercises from all chapters, by name."""
     rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
-    return {exercise.name: exercise for room in rooms for exercise in room.EXERCISES}
+    return {x.name: _with_errors(x, vars(room)) for room in rooms for x in room.EXERCISES}
+
+
+def _with_errors(exercise: Exercise, names: Mapping[str, Any]) -> Exercise:
+    """Add the trial for the calls that an exercise rejects."""
+    if not exercise.rejects:
+        return exercise
+    promised = errors_trial(exercise.name, exercise.rejects, names)
+    return replace(exercise, extras={**exercise.extras, "errors": (promised,)})
 
 
 def _room(module: str) -> ModuleType:

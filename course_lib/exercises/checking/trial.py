@@ -1,16 +1,22 @@
 """Trials that compare a candidate with the course's definition."""
 
+import math
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from types import FrameType
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.checking.outcomes import Outcome
+from course_lib.exercises.checking.signatures import MissingOption
 
 SIZES = B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # all differ, so no two axes can be swapped
 Filled = TypeVar("Filled", bound=nn.Module)
@@ -142,15 +148,46 @@ def as_trial(
     )
 
 
+def errors_trial(name: str, calls: Sequence[str], names: Mapping[str, Any]) -> Trial:
+    """Check that calls, given as text that follows the name, raise a ValueError."""
+
+    @as_trial("arguments that the docstring excludes", "The docstring promises a ValueError.")
+    def measure(candidate: Callable[..., Any]) -> dict[str, str]:
+        known = {"math": math, "nn": nn, "torch": torch, **names, name: candidate}
+        return {name + call: answer_to(partial(eval, name + call, known)) for call in calls}
+
+    return measure
+
+
 def answer_to(call: Callable[[], Any]) -> str:
-    """Describe the exception that a call raises; NotImplementedError is re-raised."""
+    """Describe the exception that a call raises, or that it does not end.
+
+    NotImplementedError is re-raised, and so is the error for a missing option.
+    """
     try:
-        call()
-    except NotImplementedError:
+        within_steps(call)
+    except (NotImplementedError, MissingOption):
         raise
     except Exception as error:  # whatever is raised is the answer
         return f"raises {type(error).__name__}"
     return "raises nothing"
+
+
+def within_steps(call: Callable[[], Any], steps: int = 200_000) -> None:
+    """Run a call, and raise TimeoutError when it has executed this many lines of Python."""
+    executed, before = count(), sys.gettrace()
+
+    def counted(frame: FrameType, event: str, arg: object) -> Any:
+        """Count one line."""
+        if next(executed) > steps:
+            raise TimeoutError("the call does not end")
+        return counted
+
+    sys.settrace(counted)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
 
 
 def observe(

@@ -18,9 +18,9 @@ from torch.nn import functional as F
 from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise, right_answers, right_ways
-from course_lib.exercises.checking.matching import outcome_of
+from course_lib.exercises.checking.matching import expected_outcomes, outcome_of
 from course_lib.exercises.checking.mistake import Mistake, define
-from course_lib.exercises.checking.outcomes import largest
+from course_lib.exercises.checking.outcomes import largest, leaves
 from course_lib.exercises.checking.report import Stage
 from course_lib.exercises.checking.trial import try_out
 from course_lib.exercises.library.stubs import stub
@@ -100,6 +100,19 @@ def test_the_known_mistakes_of_an_exercise_have_different_names(name):
     names = Counter(mistake.name for mistake in known_mistakes(name))
     assert names, "add a known mistake"
     assert max(names.values()) == 1, f"two mistakes have the same name: {names.most_common(1)}"
+
+
+@every_exercise
+def test_every_error_that_a_stub_promises_is_asked_for(name):
+    exercise = find_exercise(name)
+    definition = exercise.definition
+    methods = [vars(definition)[method] for method in exercise.methods]
+    promised = sum(
+        len(re.findall("aises ValueError", inspect.getsource(x))) for x in methods or [definition]
+    )
+    asked = [value for seen in expected_outcomes(name) for _, value in leaves(seen.values)]
+    assert asked.count("raises ValueError") >= promised
+    assert not exercise.rejects or asked.count("raises ValueError") >= len(exercise.rejects)
 
 
 @every_exercise

@@ -9,7 +9,15 @@ from textbooks import annotated, cells_of, nanogpt, pytorch_tutorial
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
-from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache, modern_decoder, transformer
+from course_lib.exercises.bank import (
+    batching,
+    decoder,
+    decoding,
+    gpt,
+    kv_cache,
+    modern_decoder,
+    transformer,
+)
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
@@ -177,6 +185,7 @@ UNNAMED = {
         ("half precision", ".to(x.dtype)", ""),
         ("half precision", "angles.cos().to(x.dtype), angles", "angles.to(x.dtype).cos(), angles"),
         ("half precision", "angles.sin().to(x.dtype)", "angles.to(x.dtype).sin()"),
+        ("errors", "angles.shape != (T, d_k / 2)", "angles.shape[1] != d_k / 2"),
     ),
     "greedy_decode": (
         ("work", decoding.READ, decoding.AGAIN),
@@ -209,6 +218,14 @@ UNNAMED = {
             "F.pad(torch.ones(T, T).tril(1).bool(), (n - T, 0), value=True)",
         )
     ),
+    "batch_by_tokens": (
+        ("errors", "sum(lengths[pair]) > tokens", "False"),
+        ("errors", "sum(lengths[pair]) > tokens", "lengths[pair][0] > tokens"),
+        ("errors", "raise ValueError(", "raise RuntimeError("),
+    ),
+    "causal_mask": (("errors", "length < 1", "length < 0"),),
+    "warmup_inverse_sqrt": (("errors", "min(step, d_model, warmup_steps)", "min(step, d_model)"),),
+    "label_smoothed_cross_entropy": (("errors", "0 <= smoothing <= 1", "0 <= smoothing"),),
 }  # fmt: skip
 SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for slip in kinds[name]]
 
@@ -217,6 +234,22 @@ SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for sli
 def test_a_planted_mistake_fails_the_stage_that_checks_it(name, stage, old, new):
     stages = {found.name: found for found in examine(name, book(name, (old, new))).stages}
     assert not stages[stage].held and stages[stage].wrong
+
+
+def test_a_search_that_never_ends_and_an_option_that_is_missing_are_told_apart():
+    search = inspect.getsource(batching.cut_by_searching).replace(
+        "> tokens for pair", "> 1e9 for pair"
+    )
+    endless = define(search, "batching", "cut_by_searching", "<search>", vars(batching))
+    report = examine("batch_by_tokens", endless)
+    assert report.missed == ["errors"] and "raises TimeoutError" in report.detail
+    unclipped = (
+        ("    *,\n    clip_norm: float = math.inf,\n", ""),
+        ("not clip_norm > 0", "False"),
+        ("clip_norm < math.inf", "False"),
+    )
+    stages = examine("training_step", book("training_step", *unclipped)).stages
+    assert [stage.wrong for stage in stages if stage.name == "errors"] == [False]
 
 
 A, M = "scaled_dot_product_attention", "MultiHeadAttention"
