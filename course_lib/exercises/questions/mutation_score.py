@@ -8,27 +8,37 @@ from typing import Any
 
 import torch
 
+from course_lib.exercises.checking.call_tracer import codes_of
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.error_messages import explain
-from course_lib.exercises.checking.exercise import find_exercise, known_mistakes, right_answers
+from course_lib.exercises.checking.exercise import (
+    exercises,
+    find_exercise,
+    known_mistakes,
+    right_answers,
+)
 from course_lib.exercises.checking.mistake import course_definition
-from course_lib.exercises.checking.outcomes import Outcome, alike
+from course_lib.exercises.checking.outcomes import Outcome, alike, leaves
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.signatures import adapt
 from course_lib.exercises.questions.tested_definitions import MISTAKES, RIGHT_WAYS
+
+MOST = 5  # at most this many of the mistakes that a test does not find are named
 
 
 @dataclass(frozen=True)
 class TestQuestion:
     """Write a test for an exercise, or for a definition in ``tested_definitions``.
 
-    The test has to find the mistakes whose short names are in ``must``.
+    The test has to find the mistakes whose short names are in ``must``; ``sizes`` says which sizes
+    reveal them.
     """
 
     name: str
     chapter: int
     exercise: str
     must: tuple[str, ...]
+    sizes: str = "choose other ones, for example sizes that all differ"
     minutes: int = 10
     kind: str = "write the test"
 
@@ -36,16 +46,16 @@ class TestQuestion:
 
     def right(self) -> Sequence[Callable]:
         """Return correct and complete answers in several styles."""
-        for mistake in MISTAKES:
-            if mistake.exercise == self.exercise:
-                others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
-                return [course_definition(mistake.module, self.exercise), *others]
-        return whole_answers(self.exercise)
+        if self.exercise in exercises():
+            return whole_answers(self.exercise)
+        module = next(m.module for m in MISTAKES if m.exercise == self.exercise)
+        others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
+        return [course_definition(module, self.exercise), *others]
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
         """Map the short name of each mistake to a sentence and a wrong answer."""
-        of_others = [m for m in MISTAKES if m.exercise == self.exercise]
-        mistakes = of_others or known_mistakes(self.exercise)
+        known = known_mistakes(self.exercise) if self.exercise in exercises() else []
+        mistakes = [*known, *(m for m in MISTAKES if m.exercise == self.exercise)]
         return {m.name: (m.sentence, m.implementation) for m in mistakes}
 
 
@@ -70,7 +80,7 @@ def judge_test(question: TestQuestion, test: object) -> Report:
     if alarm is not None:
         hint = "A false alarm: your test itself raises an error on a correct answer."
         if isinstance(alarm, AssertionError):
-            hint = "A false alarm: your test fails on a correct answer. Try `assert_close`."
+            hint = f"A false alarm: your test fails on a correct answer.{_tolerance(test)}"
         detail = "\n".join(explain(alarm))
         return Report(question.name, False, "false_alarm", hint, "equality", detail)
     wrong = question.wrong()
@@ -78,14 +88,30 @@ def judge_test(question: TestQuestion, test: object) -> Report:
     caught = {name for name, (error, _) in outcomes.items() if error is not None}
     shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
     score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its inputs can reveal"
-    missed = [wrong[name][0] for name in question.must if name not in caught]
+    missed = [name for name in question.must if name not in caught]
     if missed:
-        hint = f"Your test passes even though {missed[0]}."
+        hint = f"Your test passes even though {wrong[missed[0]][0]}."
+        if shown and missed[0] not in shown:
+            hint += f" Your inputs hide this: {question.sizes}."
         if not caught:
             hint += " A test must raise an exception, as `assert` does; what it returns is ignored."
         return Report(question.name, False, "too_content", hint, "property", score)
     detail = f"finds every mistake that the question names; {score}; no false alarms"
+    beyond = [name.replace("_", " ") for name in wrong if name in shown - caught]
+    if beyond:
+        more = f" and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
+        detail += f"\nnot found: {', '.join(beyond[:MOST])}{more}"
     return Report(question.name, True, detail=detail)
+
+
+def _tolerance(test: object) -> str:
+    """Say how a test can compare numbers, if that may be why it rejects a correct answer."""
+    codes = codes_of(test)
+    numbers = [x for code in codes for _, x in leaves(code.co_consts) if isinstance(x, float)]
+    if any(x == round(x, 3) and x != round(1024 * x) / 1024 for x in numbers):
+        return " If its numbers are rounded, write `assert_close(…, rtol=0, atol=0.01)`."
+    compares = any("assert_close" in code.co_names for code in codes)
+    return "" if compares else " Try `assert_close`."
 
 
 def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, Outcome]:
@@ -123,11 +149,19 @@ def _recorded(candidate: Any, returned: list[Any]) -> Any:
 
 TESTS = (
     TestQuestion("test_of_shares", 0, "softmax", ("over_columns",)),
-    TestQuestion("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
+    TestQuestion(
+        "test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",), "make d_v ≠ d_k"
+    ),
     TestQuestion(
         "test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)
     ),
-    TestQuestion("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
+    TestQuestion(
+        "test_of_places",
+        3,
+        "PositionalEncoding",
+        ("added_along_batch", "one_row_for_all", "rows_shifted_by_sentence"),
+        "use several sentences of several words",
+    ),
     TestQuestion("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
     TestQuestion("test_of_apartness", 5, "FeedForward", ("features_centered_over_tokens",)),
     TestQuestion(
@@ -160,7 +194,12 @@ TESTS = (
     TestQuestion(
         "test_of_the_end", 12, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
     ),
-    TestQuestion("test_of_the_cache", 13, "AttentionCache", ("values_stay", "nothing_reordered")),
+    TestQuestion(
+        "test_of_the_cache",
+        13,
+        "AttentionCache",
+        ("values_stay", "keys_stay", "nothing_reordered"),
+    ),
     TestQuestion(
         "test_of_the_penalty", 14, "length_penalty", ("exponent_negative", "alpha_multiplied")
     ),

@@ -21,6 +21,9 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
 softmax_version = mistakes_of("exercises.questions.tested_definitions", "softmax")
 rotation = mistakes_of("exercises.questions.tested_definitions", "rotate")
 penalty = mistakes_of("beam_search", "length_penalty")
+places = mistakes_of("positions", "PositionalEncoding")
+cache = mistakes_of("kv_cache", "AttentionCache")
+ROWS = "self.encoding[start:end]"
 ROTATED = "apply_rope(x, angles)"
 RIGHT_WAYS = (
     softmax_version(
@@ -79,5 +82,20 @@ MISTAKES = (
     penalty(
         "alpha_multiplied: alpha is a factor instead of an exponent (alpha=0 must return 1)",
         ("** alpha", "* alpha"),
+    ),
+    places(
+        "one_row_for_all: all words of a sentence get the same row of the table",
+        (ROWS, "self.encoding[start]"),
+    ),
+    places(
+        "rows_shifted_by_sentence: each sentence starts one row later than the sentence before it",
+        (ROWS, "torch.stack([self.encoding.roll(-b, 0)[start:end] for b in range(len(x))])"),
+    ),
+    cache(
+        "keys_stay: `reorder` reorders the values but not the keys",
+        (
+            "(self.keys, self.values), self.spare = self.spare, before",
+            "self.values, self.spare = self.spare[1], (self.spare[0], before[1])",
+        ),
     ),
 )

@@ -1,5 +1,6 @@
 """Predictions and tests that learners write are checked, and every answer gets a sentence."""
 
+import math
 import sys
 
 import pytest
@@ -86,6 +87,108 @@ def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
     assert len(alone) == 1 and not report.passed
     found, shown = (int(word) for word in report.detail.split() if word.isdigit())
     assert 1 <= found <= shown < len(known_mistakes("causal_mask")) - 1
+
+
+def places(checks):
+    """Test a positional encoding for one of two requirements, or for both."""
+
+    def my_test(encoding_class):
+        rows = encoding_class(6, 10)(torch.zeros(2, 4, 6))
+        assert "sentences" not in checks or torch.equal(rows[1], rows[0])
+        assert "words" not in checks or not torch.equal(rows[0, 0], rows[0, 1])
+
+    return my_test
+
+
+def keeps(names):
+    """Test a cache's keys, its values, or both, after a reordering."""
+
+    def my_test(cache_class):
+        cache, rows = cache_class(8), torch.tensor([2, 0, 0])
+        tokens = dict(keys=torch.randn(3, 4, 5, 6), values=torch.randn(3, 4, 5, 7))
+        cache.append(*tokens.values())
+        cache.reorder(rows)
+        new = torch.ones(3, 4, 1, 6), torch.ones(3, 4, 1, 7)
+        for name, x in zip(tokens, cache.append(*new), strict=True):
+            assert name not in names or torch.equal(x[:, :, :5], tokens[name][rows])
+
+    return my_test
+
+
+@pytest.mark.parametrize(
+    "question, test, demands",
+    [
+        ("test_of_places", places, ("sentences", "words")),
+        ("test_of_the_cache", keeps, ("keys", "values")),
+    ],
+)
+def test_a_test_that_leaves_out_one_demand_does_not_pass(question, test, demands):
+    assert score_test(question, test(demands)).passed
+    for left_out in demands:
+        report = score_test(question, test([name for name in demands if name != left_out]))
+        assert report.mistake == "too_content"
+
+
+def test_a_passed_test_names_the_mistakes_that_it_does_not_find():
+    def half(attention):
+        q, k, v = torch.randn(4, 6), torch.randn(5, 6), torch.randn(5, 7)
+        _, weights = attention(q, k, v)
+        assert_close(weights, (q @ k.T / 6**0.5).softmax(-1))
+        attention(q, k, v, torch.ones(4, 5).tril().bool())
+
+    detail = score_test("test_of_attention", half).detail
+    assert "not found: mask inverted, mask ignored, " in detail and detail.endswith(" more")
+    whole = score_test("test_of_the_past", lambda mask: assert_close(mask(3), mask(9)[:3, :3]))
+    assert not whole.passed and "not found" not in whole.detail
+
+
+def test_the_score_says_when_the_sizes_of_the_inputs_hide_a_mistake():
+    def shapes(d_v):
+        def my_test(attention):
+            output, _ = attention(torch.randn(4, 6), torch.randn(5, 6), torch.randn(5, d_v))
+            assert output.shape == (4, d_v)
+
+        return my_test
+
+    assert "make d_v ≠ d_k" in score_test("test_of_attention", shapes(6)).hint
+    assert "d_v ≠ d_k" not in score_test("test_of_attention", shapes(7)).hint
+    one = score_test(
+        "test_of_places", lambda layer: layer(4, 9)(torch.ones(1, 1, 4)).tolist()[0][0]
+    )
+    assert "use several sentences of several words" in one.hint
+
+
+ROUNDED = " If its numbers are rounded, write `assert_close(…, rtol=0, atol=0.01)`."
+
+
+def close_to_two_decimals(share):
+    assert_close(share(torch.tensor([[1.0, 0.0]])), torch.tensor([[0.73, 0.27]]))
+
+
+def equal_to_three_decimals(share):
+    assert share(torch.tensor([[1.0, 0.0]]))[0, 0] == 0.731
+
+
+def equal_to_a_formula(share):
+    assert share(torch.tensor([[3.0, 0.0]]))[0, 0].item() == math.exp(3) / (1 + math.exp(3))
+
+
+def close_to_a_wrong_number(share):
+    assert_close(share(torch.tensor([[1.0, 0.0]])), torch.tensor([[0.75, 0.25]]))
+
+
+@pytest.mark.parametrize(
+    "test, advice",
+    [
+        (close_to_two_decimals, ROUNDED),
+        (equal_to_three_decimals, ROUNDED),
+        (equal_to_a_formula, " Try `assert_close`."),
+        (close_to_a_wrong_number, ""),
+    ],
+)
+def test_a_false_alarm_comes_with_advice_that_helps(test, advice):
+    hint = score_test("test_of_shares", test).hint
+    assert hint == f"A false alarm: your test fails on a correct answer.{advice}"
 
 
 @pytest.mark.parametrize(
