@@ -7,29 +7,27 @@ __all__ = ["scaled_dot_product_attention"]
 import math
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from .support.input_checks import check_attention_inputs
 
 
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout_p: float = 0.0
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Average the values, weighted by how well each key matches the query.
 
     Paper: §3.2.1, equation (1).
     Shapes: query (..., T, d_k), key (..., S, d_k), value (..., S, d_v); the mask broadcasts to
     (..., T, S), True = may look. Returns the output (..., T, d_v) and the weights (..., T, S).
-    Dropout is applied to the weights whenever ``dropout_p`` is above 0; the returned weights
-    do not include it. Raises ValueError if the shapes do not match or the mask is not boolean.
+    Raises ValueError if the shapes do not match or the mask is not boolean.
     Differs: a query whose keys are all blocked gets zeros, because its softmax would be 0/0.
     """
     check_attention_inputs(query, key, value, mask)
     d_k = query.size(-1)
-    scores = query / math.sqrt(d_k) @ key.transpose(-2, -1)  # (..., T, S); small in float16
+    scores = (query / math.sqrt(d_k)) @ key.mT  # (..., T, S); divided first, to fit in float16
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     weights = scores.softmax(dim=-1)  # (..., T, S)
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)  # a row of only -inf has no softmax
-    return F.dropout(weights, dropout_p) @ value, weights  # (..., T, d_v)
+    return weights @ value, weights  # (..., T, d_v)

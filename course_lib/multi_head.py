@@ -40,7 +40,8 @@ def attention_output(
     """Compute only the output of ``scaled_dot_product_attention``, without the weights.
 
     This calls PyTorch's own function, which uses a fused kernel when the sizes allow it.
-    Shapes and errors are the same as in ``scaled_dot_product_attention``.
+    Shapes and errors are the same as in ``scaled_dot_product_attention``. Each weight is dropped
+    with probability ``dropout_p``.
     """
     check_attention_inputs(query, key, value, mask)
     if mask is not None:
@@ -101,7 +102,9 @@ class MultiHeadAttention(nn.Module):
         dropout_p = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
-            heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+            heads, weights = scaled_dot_product_attention(q, k, v, mask)
+            if dropout_p > 0:  # the weights that we return stay whole
+                heads = F.dropout(weights, dropout_p) @ v  # (B, H, T, d_v)
         else:
             heads = attention_output(q, k, v, mask, dropout_p)  # (B, H, T, d_v)
         return self.w_o(join_heads(heads)), weights  # (B, T, d_model)

@@ -167,7 +167,7 @@ PARTS = MODULES[: MODULES.index("transformer") + 1]  # the model: attention to t
 LAYER = "d_model, num_heads, d_ff, dropout, norm_first, activation, *, d_k, d_v"
 LAYER += ", attention_dropout, activation_dropout"
 SIGNATURES = {  # the names that other parts rely on, in this order
-    "attention.scaled_dot_product_attention": "query, key, value, mask, dropout_p",
+    "attention.scaled_dot_product_attention": "query, key, value, mask",
     "multi_head.split_heads": "x, num_heads",
     "multi_head.join_heads": "x",
     "multi_head.MultiHeadAttention": "d_model, num_heads, *, d_k, d_v, dropout, bias",

@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.layer_trials import survivors
-from course_lib.exercises.checking.mistake import Mistake, ignored, mistakes_of
+from course_lib.exercises.checking.mistake import Mistake, mistakes_of
 from course_lib.exercises.checking.trial import (
     D_K,
     D_V,
@@ -82,33 +81,14 @@ def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
 
 
 @as_trial(
-    "no dropout_p",
-    "Nothing may be dropped unless dropout_p is passed, and the dtype must not change.",
+    "a second call",
+    "The same inputs must give the same output every time, and the dtype must not change.",
 )
-def without_dropout(candidate: Callable) -> dict[str, Any]:
+def called_again(candidate: Callable) -> dict[str, Any]:
     tensors = inputs().values()
     one, other = (candidate(*tensors)[0] for _ in range(2))
     double = candidate(*(x.double() for x in tensors))[0]
     return {"two calls differ": not torch.equal(one, other), "float64 comes back": double.dtype}
-
-
-@as_trial(
-    "dropout_p=0.2",
-    "Dropout sets each weight to 0 independently before the values are averaged, and divides "
-    "the other weights by 1 - dropout_p. The function returns the weights before dropout.",
-    kind="train and eval",
-)
-def dropped(candidate: Callable) -> dict[str, Any]:
-    twice = torch.eye(S).repeat(1, 2).expand(B, H, S, 2 * S)
-    tensors = (inputs() | {"value": twice}).values()
-    _, whole = candidate(*tensors)
-    output, weights = candidate(*tensors, dropout_p=0.2)
-    output, again = output.split(S, dim=-1)
-    return {
-        "dropout treats all entries of a value alike": torch.equal(output, again),
-        "a weight": survivors(output / whole, "sentences", "heads", "queries", "keys"),
-        "weights are those before dropout": torch.allclose(weights, whole),
-    }
 
 
 EXERCISES = (
@@ -122,7 +102,7 @@ EXERCISES = (
                 called("sizes that are all equal", lengths=(S, S), widths=(S, S)),
                 called("no batch and no heads", leading=()),
                 row_sums,
-                without_dropout,
+                called_again,
             ),
             "mask": (
                 hidden_keys,
@@ -142,8 +122,7 @@ EXERCISES = (
             "`float('-inf')` where the mask is `False`. Then apply the softmax over the keys, "
             "which are on the last axis.",
             "If every key in a row is blocked, all the row's scores are `-inf` and their softmax "
-            "is nan, so set the blocked weights to 0 after the softmax. Before you multiply by the "
-            "values, apply `F.dropout(weights, dropout_p)`.",
+            "is nan, so set the blocked weights to 0 after the softmax.",
         ),
         shortcuts={
             F.scaled_dot_product_attention: "This calls torch's own kernel, but here you build "
@@ -155,7 +134,6 @@ EXERCISES = (
                 called("one row with every key blocked", mask=some_mask(T, S, blocked=2)),
             ),
             "large scores": (called("scores of several thousand", scale=60),),
-            "dropout": (dropped,),
         },
         rejects=(
             "(torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 5))",
@@ -176,7 +154,7 @@ MASKED = 'scores = scores.masked_fill(~mask, float("-inf"))'
 ZEROED = """    if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)  # a row of only -inf has no softmax
 """
-BLEND = "F.dropout(weights, dropout_p) @ value, weights"
+AVERAGE = "weights @ value, weights"
 TWO_ROOTS = r"sqrt|\*\* ?-?0?\.5"  # code that divides directly by d_k has no root
 WRONG_SCALES = {  # the divisor for the scores of q and k, and the sentence
     "scale_missing": ("1", "the scores are not divided by √d_k"),
@@ -293,17 +271,12 @@ MISTAKES = (
     attention(
         "key_transposed_by_view: view or reshape is used to transpose the keys, so the rows "
         "and columns get mixed up",
-        ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
-    ),
-    attention(
-        "weights_after_dropout: the weights are returned after dropout",
-        (BLEND, "(w := F.dropout(weights, dropout_p)) @ value, w"),
+        ("key.mT", "key.reshape(*key.shape[:-2], d_k, -1)"),
     ),
     attention(
         "gradient_cut: the weights are detached, so queries and keys get no gradient",
-        (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
+        (AVERAGE, "weights.detach() @ value, weights"),
     ),
-    *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
     attention(
         "mask_added: the boolean mask is added to the scores, so True adds 1 to a score, and "
         "nothing is hidden",
@@ -322,9 +295,9 @@ EMPTY = """scores = scores + torch.zeros(mask.shape).masked_fill(~mask, -math.in
 ANSWERS = (
     attention(
         "by_bias: 0 or -inf is added to the scores, and fully blocked rows are treated separately",
-        (f"query {SCALE} @ key.transpose(-2, -1)", f"query.matmul(key.mT) {SCALE}"),
+        (f"(query {SCALE}) @ key.mT", f"query.matmul(key.transpose(-2, -1)) {SCALE}"),
         (MASKED, EMPTY),
         ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(empty, 0.0)"),
-        (BLEND, "torch.dropout(weights, dropout_p, dropout_p > 0).matmul(value), weights"),
+        (AVERAGE, "weights.matmul(value), weights"),
     ),
 )

@@ -83,7 +83,8 @@ def dropped(label: str, **options: Any) -> Trial:
 
     @as_trial(
         f"dropout=0.2 in training{label}",
-        "Dropout must drop each weight independently and divide the remaining ones by 1 - dropout.",
+        "Dropout must drop each weight independently and divide the remaining ones by 1 - dropout. "
+        "The layer returns the weights as they were before.",
         kind="train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
@@ -93,9 +94,10 @@ def dropped(label: str, **options: Any) -> Trial:
             for name, weight in by_name(layer).items():
                 whole = name in ("w_v.weight", "w_o.weight")
                 weight.copy_(whole * torch.eye(*weight.shape) if weight.dim() == 2 else 0 * weight)
-            output = 3 * layer(query, value, value.clone(), **options)[0]
-        one, again = output.unflatten(-1, (H, 2, 3)).unbind(-2)
-        return {
+            output, weights = layer(query, value, value.clone(), **options)[:2]
+        one, again = (3 * output).unflatten(-1, (H, 2, 3)).unbind(-2)
+        returned = {"the returned weights are": weights} if options else {}
+        return returned | {
             "a dropped weight removes the whole value vector": torch.allclose(one, again),
             "a weight": survivors(one, "sentences", "queries", "heads", "keys"),
         }
@@ -150,9 +152,9 @@ EXERCISES = (
             "Before `w_o`, undo the split with `join_heads`, which swaps heads and tokens back "
             "and merges the last two axes.",
             "With `need_weights`, call `scaled_dot_product_attention` from chapter 01, which "
-            "returns the heads' outputs and the weights. Otherwise call `attention_output`, which "
-            "takes the same arguments and returns only the outputs. `dropout_p` is 0 unless "
-            "`self.training`.",
+            "returns the heads' outputs and the weights. In training, drop some of these weights: "
+            "`F.dropout(weights, self.dropout) @ v`. Otherwise call `attention_output`, which "
+            "drops them itself; its `dropout_p` is 0 unless `self.training`.",
         ),
         shortcuts=dict.fromkeys(
             (F.multi_head_attention_forward, torch._native_multi_head_attention), ITSELF
@@ -201,7 +203,9 @@ JOIN = "join_heads(heads)"
 OUT = "self.w_o(join_heads(heads)), weights"
 ATTENDED = """weights = None
         if need_weights:
-            heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+            heads, weights = scaled_dot_product_attention(q, k, v, mask)
+            if dropout_p > 0:  # the weights that we return stay whole
+                heads = F.dropout(weights, dropout_p) @ v  # (B, H, T, d_v)
         else:
             heads = attention_output(q, k, v, mask, dropout_p)"""
 DROP = "self.dropout if self.training else 0.0"
@@ -319,6 +323,15 @@ MISTAKES = (
         "self.training",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
+    ),
+    heads(
+        "weights_after_dropout: the weights are returned after dropout",
+        (
+            "scaled_dot_product_attention(q, k, v, mask)\n            if dropout_p > 0:",
+            "scaled_dot_product_attention(q, k, v, mask)\n            "
+            "weights = F.dropout(weights, dropout_p)\n            if dropout_p > 0:",
+        ),
+        ("F.dropout(weights, dropout_p) @ v  #", "weights @ v  #"),
     ),
     heads(
         "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys",

@@ -29,7 +29,6 @@ SYNONYMS = {  # names of the arguments in textbooks and in code that many people
         *("p", "p_drop", "drop", "dropout_p", "drop_prob", "dropout_rate", "drop_rate"),
         *("dropout_prob", "dropout_probability", "resid_pdrop", "embd_pdrop", "attn_pdrop"),
     ),
-    "dropout_p": ("p", "dropout", "drop", "dropout_probability", "dropout_prob"),
     "mask": ("attn_mask", "attention_mask", "src_mask"),
     "self_mask": ("tgt_mask", "trg_mask"),
     "cross_mask": ("src_mask", "memory_mask"),

@@ -44,11 +44,16 @@ def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
     [
         (
             ATTENTION,
-            "F.dropout(weights, dropout_p) @ value, weights",
-            "weights, F.dropout(weights, dropout_p) @ value",
+            "weights @ value, weights",
+            "weights, weights @ value",
             "output and weights are returned in the wrong order",
         ),
-        (ATTENTION, "dropout_p)", "dropout_p or 0.1)", "Nothing may be dropped unless"),
+        (
+            ATTENTION,
+            "weights @ value,",
+            "weights.bernoulli() @ value,",
+            "The same inputs must give the same output",
+        ),
         (
             ATTENTION,
             "weights = scores",

@@ -33,13 +33,13 @@ IN_TEXTBOOKS = {
 }
 BOOK = {name: inspect.getsource(answer) for name, answer in IN_TEXTBOOKS.items()} | {
     "scaled_dot_product_attention": """
-def scaled_dot_product_attention(q, k, v, mask=None, dropout_p=0.0):
+def scaled_dot_product_attention(q, k, v, mask=None):
     d_k = q.size(-1)
     scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
     if mask is not None:
         scores = scores.masked_fill(mask == 0, -1e9)
     p_attn = F.softmax(scores, dim=-1)
-    return torch.matmul(F.dropout(p_attn, dropout_p), v), p_attn
+    return torch.matmul(p_attn, v), p_attn
 """,
     "MultiHeadAttention": cells_of("annotated")["MultiHeadAttention"],
     "DecoderLayer": """
@@ -83,10 +83,6 @@ def test_the_answers_are_correct_before_a_mistake_is_planted(name):
 
 WEIGHTS = "dropout(p_attn)"
 DROPPED = {  # the mistake, and the stage that must fail; AddNorm has every axis
-    "scaled_dot_product_attention": (
-        ("dropout", "F.dropout(p_attn, dropout_p)",
-         "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
-    ),
     "MultiHeadAttention": (
         ("dropout", f"p_attn = {WEIGHTS}", "return dropout(p_attn @ value), p_attn"),
         ("dropout", WEIGHTS, "p_attn * dropout(torch.ones(p_attn.size(-1)))"),
