@@ -161,7 +161,10 @@ def _unwritten(exercise: Exercise, error: NotImplementedError) -> Report:
 
 
 def _named(
-    exercise: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
+    exercise: Exercise,
+    candidate: Callable[..., Any],
+    seen: Sequence[Outcome],
+    failures: Sequence[Failure],
 ) -> Report:
     """Report the first failure, and name the known mistake that explains it, if any."""
     first = failures[0]
@@ -173,6 +176,11 @@ def _named(
     second = _second_problem(exercise, seen, failures, mistake)
     if second is not None:
         hint += f" There is also a second problem. {second.sentence}"
+    if mistake is None and first.trial < exercise.core_size and first.kind not in ("runs", "shape"):
+        tried = adapt(candidate, exercise.definition)
+        with redirect_stdout(StringIO()):
+            try_out(exercise.trials[0], tried)
+        hint += getattr(tried, "unlike", "")
     if mistake is not None and (second is not None or first.kind == "runs"):
         details.insert(0, f"The first failure: {first.sentence}")
     detail = "\n".join(line for line in details if line)

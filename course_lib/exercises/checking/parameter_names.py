@@ -52,6 +52,40 @@ def recognize(
     return list(_orders(strange, missing))
 
 
+def unlike(module: nn.Module, definition: type[nn.Module], args: tuple, kwargs: dict) -> str:
+    """Say which parameters are not stored as the course's are, although the results may be right.
+
+    Returns an empty string if there are none.
+    """
+    wanted, renamed = _shapes(definition, args, kwargs), vars(module)["course_names"]
+    missing, strange, turned = dict(wanted), {}, []
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        course, shape = renamed.get(name, name), parameter.shape
+        if wanted.get(course) == shape:
+            missing.pop(course)
+        else:
+            strange[name] = shape
+        owner = type(module.get_submodule(name.rpartition(".")[0])).__module__
+        if len(shape) == 2 and shape[::-1] in wanted.values() and not owner.startswith("torch."):
+            turned.append(name)
+    if turned:
+        return (
+            f" The check fills {', '.join(turned)} as nn.Linear stores a weight, with the shape "
+            f"(out, in). If your code computes `x @ {turned[0]}`, the mathematics may be right: "
+            "use nn.Linear, or transpose the matrix."
+        )
+    if not strange or not missing:
+        return ""
+    yours, courses = (
+        ", ".join(f"{name} {tuple(shape)}" for name, shape in [*shapes.items()][:2])
+        for shapes in (strange, missing)
+    )
+    return (
+        " The mathematics may be right, but the check can only fill parameters that have the "
+        f"course's shapes, such as {courses}; yours are {yours}."
+    )
+
+
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
     """Map parameters to the course's names: first whole layers, then single parameters.
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import nn
 
-from course_lib.exercises.checking.parameter_names import recognize
+from course_lib.exercises.checking.parameter_names import recognize, unlike
 
 Named = TypeVar("Named", bound=type)
 
@@ -209,12 +209,14 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
         """An answer whose constructor and ``forward`` accept the course's arguments."""
 
         orders: ClassVar[list[dict[str, str]]] = []
+        unlike: ClassVar[str] = ""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             fitted, options = fit(answer, definition, args, kwargs)
             super().__init__(*fitted, **options)
             if isinstance(self, nn.Module) and "_parameters" in vars(self):
                 Adapted.orders = recognize(self, definition, args, kwargs, order)
+                Adapted.unlike = unlike(self, definition, args, kwargs)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's ``forward`` with its own argument names."""

@@ -510,3 +510,87 @@ def test_a_wrong_answer_does_not_pass_the_core(name, edit):
 def test_a_right_answer_next_to_it_passes_the_core(name, edit):
     report = examine(name, book(name, edit))
     assert report.passed, report
+
+
+W_1, W_2 = "nn.Linear(d_model, d_ff)", "nn.Linear(d_ff, d_model)"
+OWN_HEADS = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        {layers}
+        self.w_o = {last}
+
+    def forward(self, query, key, value, mask=None):
+        x = query, key, value
+        {project}
+        weights = q @ k.mT / q.size(-1) ** 0.5
+        if mask is not None:
+            weights = weights.masked_fill(~mask, -1e9)
+        heads = (weights.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return {output}, None
+"""
+LINEAR = dict(last="nn.Linear(d_model, d_model)", output="self.w_o(heads)")
+SPLIT = "unflatten(-1, (self.num_heads, -1)).transpose(1, 2)"
+HEADS = {
+    "matrices of shape (in, out)": dict(
+        layers="""for name in "qkv":
+            setattr(self, name, nn.Parameter(torch.randn(d_model, d_model)))
+            setattr(self, f"b_{name}", nn.Parameter(torch.zeros(d_model)))""",
+        project=f"q, k, v = ((y @ w + b).{SPLIT} for y, w, b in zip(x, (self.q, self.k, self.v), "
+        "(self.b_q, self.b_k, self.b_v)))",
+        **LINEAR,
+    ),
+    "a joined projection": dict(
+        layers="self.w = nn.Linear(d_model, 3 * d_model)",
+        project=f"q, k, v = (self.w(y).chunk(3, -1)[n].{SPLIT} for n, y in enumerate(x))",
+        **LINEAR,
+    ),
+    "a list of heads": dict(
+        layers="self.parts = nn.ModuleList(nn.ModuleList(nn.Linear(d_model, d_model // num_heads)"
+        " for _ in range(num_heads)) for _ in range(3))",
+        project="q, k, v = (torch.stack([p(y) for p in ps], 1) for y, ps in zip(x, self.parts))",
+        **LINEAR,
+    ),
+    "einsum": dict(
+        layers="self.w = nn.Parameter(torch.randn(3, num_heads, d_model, d_model // num_heads))",
+        project='q, k, v = (torch.einsum("btm,hmd->bhtd", y, w) for y, w in zip(x, self.w))',
+        **LINEAR,
+    ),
+}  # fmt: skip
+FORMS = {
+    "matrices": (
+        (W_1, "nn.Parameter(torch.randn(d_model, d_ff))\n"
+         "        self.b_1 = nn.Parameter(torch.zeros(d_ff))"),
+        (W_2, "nn.Parameter(torch.randn(d_ff, d_model))\n"
+         "        self.b_2 = nn.Parameter(torch.zeros(d_model))"),
+        ("self.w_2(self.dropout(self.w_1(x).relu()))",
+         "self.dropout((x @ self.w_1 + self.b_1).relu()) @ self.w_2 + self.b_2"),
+    ),
+    "convolutions of width 1": (
+        (W_1, "nn.Conv1d(d_model, d_ff, 1)"),
+        (W_2, "nn.Conv1d(d_ff, d_model, 1)"),
+        ("self.w_2(self.dropout(self.w_1(x).relu()))",
+         "self.w_2(self.dropout(self.w_1(x.mT).relu())).mT"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [*FORMS, *HEADS])
+def test_a_right_layer_with_other_parameters_is_told_what_to_use(form):
+    name = "FeedForward" if form in FORMS else "MultiHeadAttention"
+    if form in FORMS:
+        answer = book(name, *FORMS[form])
+    else:
+        answer = define(OWN_HEADS.format(**HEADS[form]), "multi_head", name, f"<{form}>")
+    report = examine(name, answer)
+    assert not report.passed and report.mistake is None
+    assert "the mathematics may be right" in report.hint.lower()
+    assert ("use nn.Linear, or transpose" in report.hint) == form.startswith("matrices")
+
+
+@pytest.mark.parametrize("name", ["FeedForward", "MultiHeadAttention", "EncoderLayer"])
+def test_a_wrong_layer_with_the_usual_parameters_is_not_told_so(name):
+    for edit in (find_exercise(name).unnamed, *REFUSED.get(name, ())[:1]):
+        report = examine(name, book(name, edit))
+        assert not report.passed and "mathematics" not in report.hint
