@@ -245,7 +245,7 @@ def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str,
 
 
 def filled(module: Filled) -> Filled:
-    """Fill every parameter with numbers that depend on its name; gains are near 1 or -1."""
+    """Fill what learns with numbers that depend on the parameter's name; gains are near ±1."""
     with torch.no_grad():
         for name, parameter in by_name(module).items():
             gain = name.endswith("weight") and parameter.dim() == 1
@@ -256,8 +256,8 @@ def filled(module: Filled) -> Filled:
 
 
 def by_name(module: nn.Module) -> dict[str, nn.Parameter]:
-    """List every parameter once, under its alphabetically first name."""
-    named = sorted(_named_parameters(module), reverse=True)
+    """List every parameter once, under its alphabetically first name, unless it is frozen."""
+    named = sorted((one for one in _named_parameters(module) if one[1].requires_grad), reverse=True)
     names = {id(parameter): name for name, parameter in named}
     return {name: parameter for name, parameter in named if names[id(parameter)] == name}
 

@@ -115,6 +115,16 @@ def test_every_error_that_a_stub_promises_is_asked_for(name):
     assert not exercise.rejects or asked.count("raises ValueError") >= len(exercise.rejects)
 
 
+@pytest.mark.parametrize("name, sizes", [("MultiHeadAttention", ()), ("attention_flops", (4, 5))])
+def test_d_model_need_not_be_a_multiple_of_num_heads_if_both_widths_are_given(name, sizes):
+    definition = find_exercise(name).definition
+    assert "d_k or d_v is missing" in " ".join(definition.__doc__.split())
+    assert definition(10, 3, *sizes, d_k=4, d_v=2)
+    for width in ({"d_k": 4}, {"d_v": 2}):
+        with pytest.raises(ValueError, match="cannot be split"):
+            definition(10, 3, *sizes, **width)
+
+
 @every_exercise
 def test_an_untouched_stub_is_not_attempted(name):
     exercise = find_exercise(name)

@@ -16,6 +16,7 @@ from course_lib.exercises.bank import (
     gpt,
     kv_cache,
     modern_decoder,
+    positions,
     transformer,
 )
 from course_lib.exercises.bank.transformer import APART
@@ -436,7 +437,10 @@ SIZES = {
 TYPES = {
     "apply_rope": (("dim=-1).flatten(-2)", "dim=-1).flatten(-2).float()"),),
     "RMSNorm": (("return normed.to(dtype)", "return normed.float()"),),
-    "LayerNorm": (("return normed.to(dtype)", "return normed.double()"),),
+    "LayerNorm": (
+        ("return normed.to(dtype)", "return normed.double()"),
+        ("torch.ones(d_model)", "torch.ones(d_model), requires_grad=False"),
+    ),
     "mean_pool": ((".to(vectors.dtype)", ".double()"),),
     "group_advantages": (
         ("    return ", "    return 1.0 * torch.ones(()).double().view(1, 1) * "),
@@ -496,6 +500,14 @@ RIGHT = {  # the same edits with the right value
          ".softmax(-1), dropout_p) @ v"),
     ),
     "GroupedQueryAttention": ((modern_decoder.ATTEND, GROUPED.format(-1e9)),),
+    "PositionalEncoding": tuple(
+        (positions.BUFFER, f"self.encoding = {table}")
+        for table in (
+            f"nn.Parameter({positions.TABLE}, requires_grad=False)",
+            f"nn.Parameter({positions.TABLE}).requires_grad_(False)",
+            f"nn.Embedding.from_pretrained({positions.TABLE}, freeze=True).weight",
+        )
+    ),
 }  # fmt: skip
 
 
