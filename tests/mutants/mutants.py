@@ -65,8 +65,8 @@ def replacements(mistake: Mistake | None) -> dict[str, dict[str, Any]]:
     if name == "scaled_dot_product_attention":  # torch's version does not return weights
 
         def output_alone(*inputs: Any) -> Tensor:
-            """Return the output of the wrong function, without the weights."""
-            output, _ = wrong(*inputs)
+            """Return the output of the wrong function, without the weights and without dropout."""
+            output, _ = wrong(*inputs[:4])
             return output
 
         replaced["course_lib.multi_head"]["attention_output"] = output_alone
