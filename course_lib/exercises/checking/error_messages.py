@@ -12,7 +12,7 @@ from course_lib.exercises.checking.call_tracer import codes_of
 from course_lib.exercises.checking.outcomes import describe
 from course_lib.exercises.checking.signatures import MissingOption
 
-ADVICE = {  # torch's or Python's message, and its usual cause
+ADVICE = {  # torch's or Python's message, which may be followed by the line, and its usual cause
     r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair was "
     "passed where one tensor is needed, because attention returns (output, weights)",
     r"'float' object is not callable": "Your code calls a probability as if it were a layer. "
@@ -24,6 +24,8 @@ ADVICE = {  # torch's or Python's message, and its usual cause
     r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class. "
     "Add () to create an instance",
     r"before Module.__init__": "Call super().__init__() first",
+    r"(mat1 and mat2|size mismatch|batch2)[^\n]*\n[^\n]*@": "In A @ B, each row of A meets each "
+    "column of B. If the vectors of B are its rows, as keys are, write A @ B.mT",
     r"view size is not compatible": "After a transpose, use reshape or flatten instead of view",
 }
 
@@ -36,15 +38,16 @@ def explain(error: BaseException) -> tuple[str, str]:
     if isinstance(error, MissingOption):
         return str(error), ""
     message = str(error).partition("\n")[0]
-    sentence = ": ".join(filter(None, [type(error).__name__, message]))
+    sentence = ": ".join(filter(None, [type(error).__name__, message.rstrip(".")]))
     place = learners_frame(error)
     if place is None:
         if isinstance(error, AttributeError) and error.name:
             sentence = f"There is no attribute `{error.name}`. The docstring lists the right names."
         return sentence, ""
-    advice = next((advice for pattern, advice in ADVICE.items() if re.search(pattern, message)), "")
     frame, number = place
     line = linecache.getline(frame.f_code.co_filename, number).strip()
+    shown = f"{message}\n{line}"
+    advice = next((a for pattern, a in ADVICE.items() if re.search(pattern, shown, re.M)), "")
     tensors = {n: x for n, x in frame.f_locals.items() if isinstance(x, Tensor)}
     shapes = ", ".join(f"{n} {tuple(x.shape)}" for n, x in tensors.items())
     lines = [f"line: {line}"] * bool(line) + [f"shapes: {shapes}"] * bool(shapes)

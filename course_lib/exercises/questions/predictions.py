@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
 from course_lib.encoder_only import patches
+from course_lib.exercises.checking.error_messages import explain
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.small_models import small_model
 from course_lib.feed_forward import FeedForward
@@ -31,7 +33,9 @@ from course_lib.tokenization import BPETokenizer, train_bpe
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
-PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # dot products in the picture in chapter 01
+QUERY = torch.tensor([2.0, 1.0])  # in the picture in chapter 01
+KEYS = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
+PICTURE = KEYS @ QUERY  # [1, -1.5, 2, 5]
 TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # target ids in chapter 11
 
 
@@ -44,6 +48,7 @@ class Prediction:
         truth: Computes the number.
         close: The largest relative error allowed in a correct guess; whole numbers are exact.
         guesses: Common wrong answers, with a hint for each.
+        inputs: The arguments of an answer that is a function, if it may be one.
     """
 
     name: str
@@ -54,6 +59,7 @@ class Prediction:
     guesses: tuple[tuple[float, str], ...] = ()
     minutes: int = 3
     kind: str = "predict"
+    inputs: tuple[Tensor, ...] = ()
 
 
 def judge_prediction(question: Prediction, answer: object) -> Report:
@@ -61,6 +67,13 @@ def judge_prediction(question: Prediction, answer: object) -> Report:
     if answer is ... or answer is None:
         hint = "Replace `...` with your answer, and run the cell."
         return Report(question.name, False, hint=hint, attempted=False)
+    if question.inputs and isinstance(answer, FunctionType):
+        try:
+            answer = answer(*question.inputs)
+        except Exception as error:  # the answer is somebody's first code
+            hint, detail = explain(error)
+            written = not isinstance(error, NotImplementedError)
+            return Report(question.name, False, hint=hint, detail=detail, attempted=written)
     with torch.random.fork_rng(devices=[]):  # the question may build a layer
         value = torch.as_tensor(question.truth())
     truth, close = value.double(), question.close if value.is_floating_point() else 0.0
@@ -103,14 +116,19 @@ def count(module: nn.Module) -> int:
 
 
 def asked(
-    chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
+    chapter: int,
+    *guesses: tuple[Any, str],
+    close: float = 0.01,
+    minutes: int = 3,
+    inputs: tuple[Tensor, ...] = (),
 ) -> Callable[[Callable], Prediction]:
     """Create a prediction question from a function whose docstring says which number to predict."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
         """Use the function's name, and its docstring up to the first colon or period."""
         what = re.split("[:.]", str(truth.__doc__).removeprefix("Return "))[0]
-        return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
+        name = truth.__name__
+        return Prediction(name, chapter, what, truth, close, guesses, minutes, inputs=inputs)
 
     return make
 
@@ -139,12 +157,11 @@ def where_two_ends() -> Tensor:
         "The softmax raises e to the power of each score before it divides.",
     ),
     minutes=5,
+    inputs=(QUERY, KEYS),
 )
 def weights_of_the_picture() -> Tensor:
     """Return the weights of the four keys. The picture that opens chapter 01 shows them."""
-    query = torch.tensor([[2.0, 1.0]])
-    keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
-    return scaled_dot_product_attention(query, keys, keys)[1][0]
+    return scaled_dot_product_attention(QUERY.unsqueeze(0), KEYS, KEYS)[1][0]
 
 
 @asked(

@@ -76,9 +76,10 @@ def test_a_hint_says_in_plain_words_what_is_wrong(name, old, new, words):
 
 
 def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
-    report = examine(ATTENTION, altered(ATTENTION, ("key.transpose(-2, -1)", "key")))
+    report = examine(ATTENTION, altered(ATTENTION, ("key.mT", "key")))
     assert report.kind == "runs" and "RuntimeError" in report.hint
-    assert "scores = query / math.sqrt(d_k) @ key" in report.detail
+    assert "write A @ B.mT" in report.hint
+    assert "scores = (query / math.sqrt(d_k)) @ key" in report.detail
     assert "query (2, 3, 4, 6)" in report.detail and "key (2, 3, 5, 6)" in report.detail
 
     def squared(x):

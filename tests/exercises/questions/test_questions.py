@@ -40,7 +40,21 @@ def test_a_prediction_is_judged_by_its_error_and_the_true_number_stays_hidden(qu
     )
 
 
-def not_written(candidate):
+def test_an_answer_that_is_a_function_is_called_and_its_mistake_is_explained():
+    def wrong(query, keys):
+        return (query @ keys).softmax(dim=-1)
+
+    report = predict("weights_of_the_picture", wrong)
+    assert not report.passed and "mat1 and mat2" in report.hint
+    assert "write A @ B.mT" in report.hint and "line: return (query @ keys)" in report.detail
+    right = lambda query, keys: (keys @ query / 2**0.5).softmax(dim=-1)  # noqa: E731
+    assert predict("weights_of_the_picture", right).passed
+    halved = lambda query, keys: (keys @ query / 2).softmax(dim=-1)  # noqa: E731
+    assert "square root" in predict("weights_of_the_picture", halved).hint
+    assert predict("weights_of_the_picture", not_written).state == UNTOUCHED
+
+
+def not_written(*_):
     raise NotImplementedError
 
 
