@@ -1,4 +1,4 @@
-"""Below each chapter's box and at the chapter's end, link to its neighbors and the contents."""
+"""At a chapter's end, and below its box if it has one, link to its neighbors and the contents."""
 
 import re
 from pathlib import Path
@@ -35,10 +35,10 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
     def linked(path: Path, text: str) -> str:
         """Return the text of a chapter with its links."""
         notebook, line = nbformat.reads(text, as_version=4), links(paths, paths.index(path))
-        box = next(cell for cell in notebook.cells if BOX in cell.source)
-        words, *pictures = PICTURES.split(box.source, maxsplit=1)
-        words = LINE.sub("", words).rstrip()
-        box.source = "\n\n".join([words, line, *pictures])
+        for box in [cell for cell in notebook.cells if BOX in cell.source][:1]:
+            words, *pictures = PICTURES.split(box.source, maxsplit=1)
+            words = LINE.sub("", words).rstrip()
+            box.source = "\n\n".join([words, line, *pictures])
         last = v4.new_markdown_cell(line, id=NAVIGATION)
         notebook.cells = [cell for cell in notebook.cells if cell.id != NAVIGATION] + [last]
         return nbformat.writes(notebook) + "\n"

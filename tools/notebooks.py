@@ -126,9 +126,10 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
 
 
 def metadata_of(cell: nbformat.NotebookNode) -> dict:
-    """Keep a cell's tags, and hide the source of a guess, because it contains the answer."""
+    """Keep a cell's tags; fold imports and helpers, and a guess, because it contains the answer."""
     tags = [tag for tag in cell.metadata.get("tags", []) if tag != HIDE]
-    if cell.cell_type == "code" and cell.source.startswith("guess("):
+    folded = HIDE in cell.metadata.get("tags", []) or cell.source.startswith("guess(")
+    if cell.cell_type == "code" and folded:
         return {"jupyter": {"source_hidden": True}, "tags": [*tags, HIDE]}
     return {"tags": tags} if tags else {}
 

@@ -289,7 +289,7 @@ def lessons() -> str:
     for path in chapters():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)
-        needs = re.search(r"\*\*You need\*\* (.*?)\s*\*\*Paper", text, re.S)[1]
+        needs = re.search(r"\*\*?You need\*\*? (.*?)\s*\*\*?Paper", text, re.S)[1]
         number = path.name[:2]
         needs = " ".join(needs.split()).replace("](", "](../../notebooks/")
         rows.append([number, *map(str, times[number][:2]), needs])
