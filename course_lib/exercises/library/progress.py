@@ -43,7 +43,7 @@ class Progress:
 
     def listing(self, with_items: bool = True) -> str:
         """Show a line for each chapter, followed by a line for each of its items."""
-        lines = [_done_and_left(self.states), ""]
+        lines = [self._summary, ""]
         for heading, states in self._chapters():
             lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
             if with_items:
@@ -52,7 +52,7 @@ class Progress:
 
     def bars(self) -> str:
         """Show a line with a bar for each chapter."""
-        lines = [f"{_done_and_left(self.states)} (without reading)", ""]
+        lines = [self._summary, ""]
         for heading, states in self._chapters():
             left = [item.minutes for item, state in states.items() if state != CORRECT]
             done = len(states) - len(left)
@@ -67,6 +67,14 @@ class Progress:
         """Return the first item that is not done."""
         return next((item for item, state in self.states.items() if state != CORRECT), None)
 
+    @property
+    def _summary(self) -> str:
+        """Count the items that are done, and say how long the next one takes."""
+        done = sum(state == CORRECT for state in self.states.values())
+        item = self.next_item
+        told = f"; the next one takes about {item.minutes} min" if item else ""
+        return f"{done} of {len(self.states)} done{told}"
+
     def _chapters(self) -> Iterator[tuple[str, dict[Item, str]]]:
         """Yield a heading for each chapter with the states of its items."""
         for number, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
@@ -77,8 +85,8 @@ class Progress:
 def note(report: Report) -> Report:
     """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
 
-    Once an exercise is correct, it stays correct; otherwise the latest state counts. Nothing is
-    sent anywhere.
+    Once an exercise is correct, it stays done, whatever its latest state is. Nothing is sent
+    anywhere.
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
@@ -90,12 +98,13 @@ def progress(folder: Path | str | None = None) -> Progress:
     """Return the progress in a workbook (default: the current folder, even without ``my_lib``)."""
     library = Path(LIBRARY) if folder is None else find_library(Path(folder))
     entries = PROGRESS.read(library)
-    states = {name: str(entry["state"]) for name, entry in entries.items()}
+    done = {name: CORRECT for name, entry in entries.items() if entry.get("done")}
+    states = {name: str(entry["state"]) for name, entry in entries.items()} | done
     return Progress({item: states.get(item.name, UNTOUCHED) for item in items()})
 
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
-    """Return an exercise's state, and the mistake found in it; each is None if it is not stored."""
+    """Return the latest attempt's state and mistake; each is None if it is not stored."""
     entry = PROGRESS.read(package).get(name, {})
     mistake = entry.get("mistake")
     return {"state": entry.get("state"), "mistake": mistake if isinstance(mistake, str) else None}
@@ -110,10 +119,10 @@ def items() -> list[Item]:
 
 
 def _add(report: Report, entries: dict[str, Any]) -> bool:
-    """Add a report's state unless the exercise was already correct; return whether it was added."""
-    if not report.passed and entries.get(report.name, {}).get("state") == CORRECT:
-        return False
-    entries[report.name] = {"state": report.state, "mistake": report.mistake}
+    """Add a report, and whether the exercise was ever correct; return ``True`` to save it."""
+    before = entries.get(report.name, {})
+    done = report.passed or before.get("done", before.get("state") == CORRECT)
+    entries[report.name] = {"state": report.state, "mistake": report.mistake, "done": done}
     return True
 
 

@@ -122,7 +122,7 @@ class Edition:
             if place == last_import and chapter.module and chapter.exported:
                 yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")
                 yield from self._whose_model(chapter.cells[: place + 1])
-        if chapter.exported:
+        if not self.exercises.keys().isdisjoint(chapter.exported):
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
             yield new_cell("export-mine", "export_mine()", "code")
         for cell in chapter.cells:

@@ -11,7 +11,7 @@ from course_lib.cli import main as cli
 from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.package import INIT
-from course_lib.exercises.library.progress import Item, Progress, items, note, progress
+from course_lib.exercises.library.progress import Item, Progress, items, note, noted, progress
 from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import Chapter
 
@@ -42,15 +42,28 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     note(Report("causal_mask", False, "off_by_one"))
     assert note(WRONG) is WRONG
     note(STUB)
-    assert kept(library) == {"causal_mask": {"state": "not yet", "mistake": "transposed"}}
+    latest = {"state": "not yet", "mistake": "transposed"}
+    assert kept(library) == {"causal_mask": latest | {"done": False}}
     note(Report("a_task_of_tomorrow", True))  # from another edition
-    for report in (RIGHT, WRONG, STUB):
+    for report, found in (
+        (RIGHT, {"state": "correct", "mistake": None}), (WRONG, latest), (STUB, latest)
+    ):  # fmt: skip
         note(report)
-        assert kept(library)["causal_mask"] == {"state": "correct", "mistake": None}
+        assert noted(library, "causal_mask") == found
     assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
     shown = {item.name: state for item, state in progress().states.items()}
     assert (shown["causal_mask"], shown["padding_mask"]) == ("correct", "not attempted")
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
+
+
+def test_an_answer_that_passed_in_an_earlier_edition_stays_done(library):
+    old = {"causal_mask": {"state": "correct", "mistake": None}}
+    (library / "progress.json").write_text(json.dumps(old))
+    for _ in range(2):
+        note(WRONG)
+        shown = {item.name: state for item, state in progress().states.items()}
+        assert shown["causal_mask"] == "correct"
+        assert noted(library, "causal_mask") == {"state": "not yet", "mistake": "transposed"}
 
 
 def test_chapters_that_run_at_the_same_time_keep_every_result(library):
@@ -120,7 +133,7 @@ SOME = {
 
 def test_the_command_lists_every_exercise():
     assert Progress(SOME).listing() == (
-        "1 of 3 done, about 1 h 13 min left\n"
+        "1 of 3 done; the next one takes about 3 min\n"
         "\n"
         "✗ Chapter 00                   0 of 1 done, about 0 h 3 min left\n"
         "    ✗ guess                         predict          3 min\n"
@@ -130,9 +143,14 @@ def test_the_command_lists_every_exercise():
     )
 
 
+def test_nothing_is_left_at_the_end():
+    done = Progress(dict.fromkeys(SOME, "correct"))
+    assert done.bars().startswith("3 of 3 done\n") and done.listing().startswith("3 of 3 done\n")
+
+
 def test_each_chapter_has_a_bar():
     assert Progress(SOME).bars() == (
-        "1 of 3 done, about 1 h 13 min left (without reading)\n"
+        "1 of 3 done; the next one takes about 3 min\n"
         "\n"
         "✗ Chapter 00                   ░░░░░░░░░░   0 of  1    3 min left\n"
         "◐ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
