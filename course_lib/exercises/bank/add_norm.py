@@ -8,7 +8,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.layer_trials import keeps_double, keeps_still, survivors
+from course_lib.exercises.checking.layer_trials import (
+    keeps_double,
+    keeps_half,
+    keeps_still,
+    survivors,
+)
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
 from course_lib.exercises.checking.trial import (
     D_K,
@@ -174,6 +179,7 @@ EXERCISES = (
             "large mean": (
                 normed("vectors around 10,000", 1e4 + (8 * normal("x", B, T, 8)).round()),
             ),
+            "half precision": (keeps_half(BUILD, 300 * normal("x", B, T, D_K)),),
             "names": (names_trial(BUILD),),
         },
         rejects=("(0)", "(4)(torch.ones(2, 1))"),

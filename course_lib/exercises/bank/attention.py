@@ -19,6 +19,7 @@ from course_lib.exercises.checking.trial import (
     Trial,
     as_trial,
     function_trial,
+    half_precision,
     normal,
     outputs_only,
 )
@@ -91,6 +92,12 @@ def called_again(candidate: Callable) -> dict[str, Any]:
     return {"two calls differ": not torch.equal(one, other), "float64 comes back": double.dtype}
 
 
+def attends(candidate: Callable, dtype: torch.dtype) -> Tensor:
+    """Return the output for entries of 40, whose products add up to 102,400 before the scale."""
+    large, value = (normal(name, T, 64).half().to(dtype) for name in ("large", "value"))
+    return candidate(40 * large.sign(), 40 * large.sign(), value)[0]
+
+
 EXERCISES = (
     Exercise(
         "scaled_dot_product_attention",
@@ -134,6 +141,12 @@ EXERCISES = (
                 called("one row with every key blocked", mask=some_mask(T, S, blocked=2)),
             ),
             "large scores": (called("scores of several thousand", scale=60),),
+            "half precision": (
+                half_precision(
+                    "A float16 ends at 65,504, so divide the queries by √d_k before the product.",
+                    attends,
+                ),
+            ),
         },
         rejects=(
             "(torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 5))",

@@ -8,9 +8,18 @@ from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
-from course_lib.exercises.checking.trial import B, S, answer_to, as_trial, function_trial, normal
+from course_lib.exercises.checking.trial import (
+    B,
+    S,
+    answer_to,
+    as_trial,
+    function_trial,
+    half_precision,
+    normal,
+)
 
 NUM_ORDINARY, PAD, MASK = 17, 17, 18
+MANY = torch.ones(1, 99, dtype=torch.bool)
 SPECIAL = dict(num_ordinary=NUM_ORDINARY, mask_id=MASK, pad_id=PAD)
 
 
@@ -179,6 +188,12 @@ EXERCISES = (
         extras={
             "no real token": (pooled("a sequence without a real token", END & SCATTERED[:1]),),
             "empty": (pooled("nothing but padding", torch.zeros(B, S, dtype=torch.bool)),),
+            "half precision": (
+                half_precision(
+                    "A float16 ends at 65,504, so add up the vectors in float32.",
+                    lambda pool, dtype: pool(torch.full((1, 99, 2), 1e3, dtype=dtype), MANY),
+                ),
+            ),
         },
         rejects=(
             "(torch.ones(2, 3, 4), torch.ones(2, 3))",

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.bank.gpt import later, projected
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.layer_trials import keeps_double
+from course_lib.exercises.checking.layer_trials import keeps_double, keeps_half
 from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import (
     D_K,
@@ -130,6 +130,7 @@ EXERCISES = (
                 norm("vectors that are nearly zero", 1e-3 * X, UNDER_THE_ROOT),
             ),
             "eps": (norm("eps=0.5", X, UNDER_THE_ROOT, eps=0.5),),
+            "half precision": (keeps_half({"d_model": D_K}, 100 * X),),
             "names": (names_trial({"d_model": D_K}),),
         },
         rejects=("(4)(torch.ones(2, 1))",),

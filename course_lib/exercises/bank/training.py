@@ -20,6 +20,10 @@ from course_lib.exercises.checking.training_trials import (
     uniform,
     updates,
 )
+from course_lib.exercises.checking.trial import half_precision
+
+RISING = torch.arange(0.0, 12.0, 2.0).repeat(9_999, 1)  # about 10 nats for each of the tokens
+
 
 EXERCISES = (
     Exercise(
@@ -51,6 +55,12 @@ EXERCISES = (
             ),
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
             "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
+            "half precision": (
+                half_precision(
+                    "A float16 ends at 65,504, so add up the losses in float32.",
+                    lambda loss, dtype: loss(RISING.to(dtype), torch.zeros(9_999).long(), pad_id=1),
+                ),
+            ),
         },
         rejects=(
             "(torch.ones(2, 5), torch.tensor([1, 2, 3]))",

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.checking.trial import H, Trial, as_trial, by_name, filled, module_trial
+from course_lib.exercises.checking.trial import (
+    H,
+    Trial,
+    as_trial,
+    by_name,
+    filled,
+    half_precision,
+    module_trial,
+)
 
 MODES = {"in training": True, "in eval mode": False}
 TORCH_ATTENTION = {  # what the exercises from the encoder layer on must not call
@@ -74,6 +82,12 @@ def keeps_double(build: Mapping[str, Any], x: Tensor) -> Trial:
         return {"dtype of the output": str(candidate(**build).double()(x.double()).dtype)}
 
     return measure
+
+
+def keeps_half(build: Mapping[str, Any], x: Tensor) -> Trial:
+    """Check the output for an input in float16 whose squares are infinite in float16."""
+    says = "A float16 ends at 65,504, so compute the squares and their mean in float32."
+    return half_precision(says, lambda kind, dtype: kind(**build).to(dtype)(x.half().to(dtype)))
 
 
 def outputs_in(

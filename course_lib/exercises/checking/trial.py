@@ -159,6 +159,18 @@ def errors_trial(name: str, calls: Sequence[str], names: Mapping[str, Any]) -> T
     return measure
 
 
+def half_precision(says: str, run: Callable[[Any, torch.dtype], Tensor]) -> Trial:
+    """Compare a result in float16 with the candidate's own result in float32."""
+
+    @as_trial("float16", says)
+    def measure(candidate: Any) -> dict[str, bool]:
+        half, whole = (run(candidate, dtype).detach() for dtype in (torch.float16, torch.float32))
+        close = (half.float() - whole).abs().max() < 0.01 * whole.abs().max()  # nan is not
+        return {"float16 gives other numbers than float32": not close}
+
+    return measure
+
+
 def answer_to(call: Callable[[], Any]) -> str:
     """Describe the exception that a call raises, or that it does not end.
 

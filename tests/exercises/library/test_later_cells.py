@@ -15,6 +15,17 @@ LAYERS = """        self.linear1 = nn.Linear(d_model, d_ff, bias)
         self.dropout = nn.Dropout(dropout)
         self.linear2 = nn.Linear(d_ff, d_model, bias)
 """
+TEXTBOOK = {  # formulas that are not written for float16
+    "LayerNorm": ("at_least_float32(x)", "x"),
+    "RMSNorm": ("at_least_float32(x)", "x"),
+    "scaled_dot_product_attention": (
+        "query / math.sqrt(d_k) @ key.transpose(-2, -1)",
+        "query @ key.transpose(-2, -1) / math.sqrt(d_k)",
+    ),
+    "mean_pool": ("at_least_float32(vectors)", "vectors"),
+    "label_smoothed_cross_entropy": ("at_least_float32(logits)", "logits"),
+    "apply_rope": ("angles.cos().to(x.dtype)", "angles.to(x.dtype).cos()"),
+}
 LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("causal_mask", "", ("length", "length"), ("torch.ones(", "torch.ones(*[], ")),
     ("causal_mask", "", ("| None = None)", "| None = None, more=0)")),
@@ -33,6 +44,7 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("FeedForward", WEIGHTS, (LAYERS, f"{LAYERS}        nn.init.zeros_(self.linear1.bias)\n")),
     ("greedy_decode", "", ("tokens = choose", "tokens = (choose)")),
     ("AttentionCache", "the names `spare`", ("spare", "room")),
+    *((name, "", edit) for name, edit in TEXTBOOK.items()),  # its sums are right in float32
 )  # fmt: skip
 
 
@@ -46,6 +58,7 @@ def test_an_answer_that_passed_is_said_to_lack_what_it_lacks(name, lacks, edits)
     answer = define(source, module, name, f"<{name}: {lacks}, {edits}>")
     report = examine(name, answer)
     assert report.passed and lacking(report, answer) == lacks
+    assert ("half precision" in report.missed) == ((old, new) == TEXTBOOK.get(name))
 
 
 @pytest.mark.parametrize("name", exercises())
