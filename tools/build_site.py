@@ -36,6 +36,10 @@ SHIPPED = {
     MATHJAX: ["tex-mml-chtml.js", "output/chtml/fonts"],
     REVEAL: ["reset.css", "reveal.css", "reveal.js"],
 }
+POLICY = (  # a page runs its own scripts, and asks no other host for anything
+    "default-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+    "object-src 'none'; base-uri 'self'; form-action 'self'"
+)
 EXPLORER = "<!-- the explorer of the heads -->"  # on the home page
 DOWNLOADS = """
 
@@ -66,11 +70,12 @@ def lay_out() -> None:
     for name in (*pages, "docs/conf.py"):
         shutil.copy2(ROOT / name, SOURCE)
     for folder, parts in SHIPPED.items():
+        home = SOURCE / "_static" / folder.parent.name
         for part in parts:
-            target = SOURCE / "_static" / folder.parent.name / part
-            target.parent.mkdir(parents=True, exist_ok=True)
+            (home / part).parent.mkdir(parents=True, exist_ok=True)
             copy = shutil.copytree if (folder / part).is_dir() else shutil.copy2
-            copy(folder / part, target)
+            copy(folder / part, home / part)
+        shutil.copy2(folder.parent / "LICENSE", home)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     for path in chapters:  # the site has each drawing once, as SVG
         path.write_text(for_site(path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -155,6 +160,14 @@ def write_moved() -> None:
             (SITE / folder / f"{old}.html").write_text(MOVED.format(f"{new}.html"), "utf-8")
 
 
+def add_policy() -> None:
+    """Add the content security policy to every page, before everything that it governs."""
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    for path in SITE.rglob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        path.write_text(page.replace("<head>", f"<head>\n{meta}", 1), encoding="utf-8")
+
+
 def write_modules() -> None:
     """Write a page for each top-level module, and for each subpackage with all its modules."""
     for module in iter_modules([ROOT / "course_lib"], "course_lib."):
@@ -183,6 +196,7 @@ def build() -> int:
         slides.write_decks(SITE)
         write_downloads()
         write_moved()
+        add_policy()
     return code
 
 

@@ -5,11 +5,11 @@ import http.server
 import json
 import re
 import threading
-from html import unescape
+from html import escape, unescape
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from build_site import ROOT, SITE
+from build_site import POLICY, ROOT, SHIPPED, SITE
 
 from course_lib.exercises.workbook.workbook_folder import RENUMBERED
 
@@ -45,6 +45,24 @@ FAULTY_SLIDES = """async () => {
         return empty || !pictures || !formulas || !fits;
     }).map(slide => slide.innerHTML.slice(0, 200));
 }"""
+# what a page's policy refuses when the page asks another host for each kind of content
+FROM_OUTSIDE = """async (address) => {
+    const refused = new Set();
+    addEventListener('securitypolicyviolation', (event) => refused.add(event.effectiveDirective));
+    const kinds = { img: 'src', script: 'src', iframe: 'src', video: 'src', object: 'data' };
+    for (const [kind, name] of Object.entries(kinds)) {
+        const element = document.createElement(kind);
+        element[name] = address;
+        document.body.append(element);
+    }
+    const style = document.createElement('link');
+    Object.assign(style, { rel: 'stylesheet', href: address });
+    document.head.append(style);
+    await fetch(address).catch(() => {});
+    await new FontFace('other', `url(${address})`).load().catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    return [...refused].sort();
+}"""
 CODE_FITS = "[...document.querySelectorAll('pre')].every(e => e.scrollWidth <= e.clientWidth)"
 FITS_A_PHONE = """() => [document.documentElement, document.querySelector('.bd-article')]
     .every(element => element.scrollWidth <= 390)"""
@@ -74,8 +92,13 @@ def site():
 
 @pytest.fixture
 def page(browser, site):
-    """Open pages of the site; block all other hosts, and check that no page contacted them."""
-    foreign = []
+    """Open pages of the site; check that none contacts another host, or breaks the policy."""
+    foreign, refused = [], []
+
+    def read(message):
+        """Keep what the browser says about the page's content security policy."""
+        if "Content Security Policy" in message.text:
+            refused.append(message.text)
 
     def refuse(route):
         """Allow only requests to the site."""
@@ -87,9 +110,10 @@ def page(browser, site):
 
     context = browser.new_context(base_url=site, viewport={"width": 1280, "height": 900})
     context.route("**/*", refuse)
+    context.on("console", read)
     yield context.new_page()
     context.close()
-    assert not foreign
+    assert not foreign and not refused
 
 
 @pytest.mark.parametrize("name", [*PAGES, *WIDE])
@@ -105,6 +129,46 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     assert page.evaluate(CODE_FITS)
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_function(FITS_A_PHONE)  # an explorer draws again after the resize
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "index.html?q=%FF",
+        "notebooks/06_masks.html?q=mask",
+        "search.html?q=%FF",
+        "glossary.html?highlight=%E0%A4%A#%FF",
+    ],
+)
+def test_no_address_makes_a_page_raise_an_error(page, address):
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    page.wait_for_load_state("networkidle")
+    assert not errors
+
+
+@pytest.mark.parametrize("name", ["index.html", "slides/01_attention.html", "404.html"])
+def test_the_policy_of_a_page_allows_nothing_from_another_host(browser, site, name):
+    page = browser.new_page()
+    answered = []
+    page.on("response", lambda response: answered.append(response.url))
+    page.goto(f"{site}/{name}")
+    page.wait_for_load_state("networkidle")
+    outside = site.replace("127.0.0.1", "localhost")
+    directives = page.evaluate(FROM_OUTSIDE, f"{outside}/_static/favicon.svg")
+    assert directives == ["connect-src", "font-src", "frame-src", "img-src", "media-src",
+                          "object-src", "script-src-elem", "style-src-elem"]  # fmt: skip
+    assert answered and all(url.startswith((site, "data:")) for url in answered)
+    page.close()
+
+
+def test_every_page_has_the_policy(site):
+    pages = [path for path in SITE.rglob("*.html") if "_static" not in path.parts]
+    assert len(pages) > 100
+    for path in pages:
+        before, policy, after = path.read_text(encoding="utf-8").partition(escape(POLICY, False))
+        assert policy and "<script" not in before and "<link" not in before, path
 
 
 def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page):
@@ -272,6 +336,12 @@ def test_no_address_that_a_chapter_cites_is_lost(site):
         page = unescape((SITE / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"))
         cited = re.findall(r"\]\((https://[^)\s]+)\)", path.read_text(encoding="utf-8"))
         assert [address for address in cited if f'href="{address}"' not in page] == [], path.name
+
+
+def test_the_licenses_of_other_peoples_scripts_are_on_the_site(site):
+    for package in (folder.parent for folder in SHIPPED):
+        shipped = SITE / "_static" / package.name / "LICENSE"
+        assert shipped.read_bytes() == (package / "LICENSE").read_bytes()
 
 
 def test_the_site_and_its_home_page_are_small(page):
