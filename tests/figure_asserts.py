@@ -8,9 +8,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
+from playwright.sync_api import Locator
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
@@ -64,3 +66,22 @@ def assert_readable(fig: Figure, smallest: float = 10.0) -> None:
         across = min(first[2], second[2]) - max(first[0], second[0])
         down = min(first[3], second[3]) - max(first[1], second[1])
         assert min(across, down) <= 1, f"{one} overlaps {two}"
+
+
+def assert_in_no_box(part: Locator, dark: bool) -> None:
+    """Assert that a part of a page stands on the page's own ground, and that its ink is readable.
+
+    The pixels on both sides of the part's edge have the color of a page in this theme.
+    """
+    part.scroll_into_view_if_needed()
+    box = part.bounding_box()
+    around = {"x": box["x"] - 6, "y": box["y"] - 6}
+    clip = around | {"width": box["width"] + 12, "height": box["height"] + 12}
+    painted = Image.open(io.BytesIO(part.page.screenshot(clip=clip))).convert("L")
+    light = np.asarray(painted, dtype=float) / 255
+    edge = np.ones(light.shape, dtype=bool)
+    edge[12:-12, 12:-12] = False
+    ground = np.median(light[edge])
+    assert ground < 0.2 if dark else ground > 0.8
+    assert (np.abs(light[edge] - ground) < 0.06).mean() > 0.7, "there is a box around it"
+    assert np.abs(light - ground).max() > 0.3, "its ink has the color of the page"

@@ -25,7 +25,8 @@ from notebooks import ROOT, chapters, rewrite
 
 SCALE = 1.25  # so pictures are 800 pixels wide, and viewers show them at this width
 COLORS = 96  # in a picture: the colors that its drawing names, and mixtures of them at edges
-NAMED = re.compile(r"#[0-9A-Fa-f]{6}\b")
+NAMED = re.compile(r"#[0-9A-Fa-f]{6}\b|rgb\([\d,]+\)")
+STYLE = re.compile(r"<style>.*?</style>")  # the colors of the dark theme, which a PNG cannot follow
 AS_FILE = re.compile(r"(!\[[^\]]*\])\(\.\./figures/([\w.]+\.svg)\)")  # in a new cell
 AS_NAME = re.compile(r"!\[[^\]]*\]\[([\w.]+\.svg)\]")
 DEFINITION = re.compile(r"\[([\w.]+\.svg)\]: data:image/png;base64,([\w+/=]*)")
@@ -38,8 +39,8 @@ def as_files(text: str) -> str:
 
 def checksum(name: str) -> str:
     """Return a checksum of a drawing in ``figures`` and the settings for its picture."""
-    drawing = (ROOT / "figures" / name).read_bytes()
-    return hashlib.sha256(drawing + f"{SCALE} {COLORS}".encode()).hexdigest()
+    drawing = STYLE.sub("", (ROOT / "figures" / name).read_text(encoding="utf-8"))
+    return hashlib.sha256(f"{drawing}{SCALE} {COLORS} transparent".encode()).hexdigest()
 
 
 def checksum_inside(data: str) -> str:
@@ -66,7 +67,7 @@ def reduced(drawn: Image.Image, svg: str) -> Image.Image:
     Pillow alone would merge similar colors that are rare, such as the colors of two letters.
     """
     named = [ImageColor.getrgb(color) for color in dict.fromkeys(NAMED.findall(svg))]
-    pixels = np.asarray(drawn)  # (height, width, 3)
+    pixels = np.asarray(drawn.convert("RGB"))  # (height, width, 3)
     colors, place = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
     counts = np.bincount(place.ravel())
     mixed = [tuple(color) not in named for color in colors.tolist()]
@@ -74,16 +75,19 @@ def reduced(drawn: Image.Image, svg: str) -> Image.Image:
     others = Image.fromarray(edges[None]).quantize(COLORS - len(named)).getpalette() or []
     palette = np.array([*chain(*named), *others]).reshape(-1, 3)  # (COLORS, 3), at most
     nearest = np.square(colors[:, None] - palette).sum(axis=-1).argmin(axis=-1)
-    few = Image.fromarray(nearest[place].reshape(pixels.shape[:2]).astype(np.uint8), "P")
-    few.putpalette(palette.astype(np.uint8).tobytes())
+    places = nearest[place].reshape(pixels.shape[:2])
+    places[np.asarray(drawn)[..., 3] == 0] = len(palette)  # outside the round corners
+    solid = np.pad(palette, ((0, 0), (0, 1)), constant_values=255)
+    few = Image.fromarray(places.astype(np.uint8), "P")
+    few.putpalette(bytes([*solid.astype(np.uint8).tobytes(), 255, 255, 255, 0]), "RGBA")
     return few
 
 
 def draw(page: Page, name: str) -> str:
     """Draw a picture in the browser, and return it as a PNG in base64."""
-    svg = (ROOT / "figures" / name).read_text(encoding="utf-8")
-    page.set_content(svg)
-    drawn = Image.open(BytesIO(page.locator("svg").first.screenshot())).convert("RGB")
+    svg = STYLE.sub("", (ROOT / "figures" / name).read_text(encoding="utf-8"))
+    page.set_content(f'<body style="background: none">{svg}')
+    drawn = Image.open(BytesIO(page.locator("svg").first.screenshot(omit_background=True)))
     info, file = PngInfo(), BytesIO()
     info.add_text("Source", checksum(name))
     reduced(drawn, svg).save(file, "PNG", optimize=True, pnginfo=info)

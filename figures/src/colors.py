@@ -1,5 +1,8 @@
 """Colors that have the same meaning in every drawing of the course."""
 
+import re
+from colorsys import hls_to_rgb, rgb_to_hls
+
 INK, LINE, SOFT = "#222222", "#555555", "#9A9A9A"
 PAPER, BOX_FILL, LIT_FILL = "#FFFFFF", "#F6F6F6", "#FFF0B3"
 QUERY, KEY, VALUE, MASKED = "#0072B2", "#D55E00", "#009E73", "#BBBBBB"  # Okabe-Ito
@@ -32,13 +35,37 @@ def _channels(color: str) -> list[int]:
 
 
 def on_map(value: float, colors: list[str]) -> str:
-    """Return the color of a value between 0 and 1 on a color map."""
+    """Return the color of a value between 0 and 1 on a color map; it is the same in the dark."""
     place = min(max(value, 0), 1) * (len(colors) - 1)
     low = min(int(place), len(colors) - 2)
-    return mix(colors[low], colors[low + 1], place - low)
+    return fixed(mix(colors[low], colors[low + 1], place - low))
 
 
 def ink_on(color: str) -> str:
     """Return black or white, whichever is easier to read on the color."""
-    red, green, blue = _channels(color)
-    return INK if 0.3 * red + 0.59 * green + 0.11 * blue > 140 else PAPER
+    changes = color.startswith("#")
+    red, green, blue = _channels(color) if changes else map(int, re.findall(r"\d+", color))
+    ink = INK if 0.3 * red + 0.59 * green + 0.11 * blue > 140 else PAPER
+    return ink if changes else fixed(ink)
+
+
+def fixed(color: str) -> str:
+    """Write a color in the form that stays the same in the dark theme."""
+    return f"rgb({','.join(map(str, _channels(color)))})"
+
+
+def dark(color: str) -> str:
+    """Return a color of the dark theme: light and dark change places, and the hue stays."""
+    hue, light, full = rgb_to_hls(*(part / 255 for part in _channels(color)))
+    parts = hls_to_rgb(hue, 0.07 + 0.86 * (1 - light), 0.75 * full)
+    return "#" + "".join(f"{round(255 * part):02X}" for part in parts)
+
+
+def both_themes(drawing: str) -> str:
+    """Return the rules that give a drawing the colors of the page's theme.
+
+    A picture in a page follows the color scheme of the page, and so does an inlined drawing.
+    """
+    used = sorted(set(re.findall(r'(fill|stroke)="(#\w{6})"', drawing)))
+    rules = (f'[{n}="{c}"]{{{n}:light-dark({c},{dark(c)})}}' for n, c in used)
+    return ":root{color-scheme:light dark}" + "".join(rules)

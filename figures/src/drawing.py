@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from colors import BOX_FILL, INK, LINE, PAPER
+from colors import BOX_FILL, INK, LINE, PAPER, both_themes
 
 FONT = "DejaVu Sans, Verdana, sans-serif"
 SIZE = 14  # px; 13.34 px are 10 points, the smallest text allowed
@@ -84,12 +84,16 @@ def page(title: str, desc: str, height: float, *parts: str) -> str:
         parts: The drawn elements, from back to front.
     """
     panel = Box(0.5, 0.5, WIDTH - 1, height - 1)
-    content = group(
-        tag("title", escape(title.replace("\n", " "))),
-        tag("desc", escape(desc)),
+    drawn = group(
         rect(panel, fill=PAPER, stroke="#DDDDDD", radius=10),
         lines(20, 32, title, gap=22, size=17, bold=True),
         *parts,
+    )
+    content = group(
+        tag("title", escape(title.replace("\n", " "))),
+        tag("desc", escape(desc)),
+        tag("style", both_themes(drawn)),
+        drawn,
     )
     return (
         tag(

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from build_site import POLICY, ROOT, SHIPPED, SITE
+from figure_asserts import assert_in_no_box
 
 from course_lib.exercises.workbook.workbook_folder import RENUMBERED
 
@@ -200,6 +201,22 @@ def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name
         explorer.locator("svg").first.evaluate("picture => picture.scrollIntoView()")
         said = explorer.locator(".said").bounding_box()
         assert said["y"] + said["height"] <= 800, "the sentence is not in view next to the picture"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report_a_plot_and_a_figure_stand_in_no_box_on_pages_and_slides(page, theme):
+    page.emulate_media(color_scheme=theme)
+    page.goto("notebooks/06_masks.html")
+    plot = ".cell_output img"
+    for part in ('.cell_output [role="status"]', plot, 'section > p > img[src*="svg"]'):
+        assert_in_no_box(page.locator(part).first, theme == "dark")
+    page.goto("slides/06_masks.html")
+    page.wait_for_function("() => window.MathJax?.startup?.promise && Reveal.isReady()")
+    for part in ('section > img[src^="data:"]', 'section > img[src*="svg"]'):
+        show = "img => Reveal.slide(Reveal.getSlides().indexOf(img.closest('section')))"
+        page.locator(part).first.evaluate(show)
+        page.wait_for_timeout(1000)  # the slide has moved
+        assert_in_no_box(page.locator(part).first, theme == "dark")
 
 
 def test_the_home_page_links_to_chapter_0_and_shows_the_heads_immediately(page, browser, site):

@@ -221,3 +221,14 @@ def test_show_rejects_a_figure_without_words(shown):
     with pytest.raises(ValueError, match=re.escape("show(fig, alt=…) needs a sentence")):
         show(fig, alt=" \n\t")
     assert not shown
+
+
+def test_a_plot_is_transparent_and_its_ink_is_readable_on_light_and_dark_pages(shown):
+    ax = curves([1, 2], {"loss": [1.0, 0.5]}, xlabel="step", ylabel="loss")
+    ink = {t.get_color() for t in (ax.xaxis.label, ax.title, *ax.get_xticklabels())}
+    assert len(ink) == 1
+    light = torch.tensor([0.2126, 0.7152, 0.0722]) @ torch.tensor(to_rgb(ink.pop())).pow(2.2)
+    assert 1.05 / (light + 0.05) > 4.5 and (light + 0.05) / (0.006 + 0.05) > 3.5
+    show(ax.figure, alt="A line that falls.")
+    corners = shown_image(shown[0][0])[0].convert("RGBA").resize((2, 2), resample=0)
+    assert [corners.getpixel((x, y))[3] for x in (0, 1) for y in (0, 1)] == [0] * 4
