@@ -8,7 +8,7 @@ from drawing import Box, group, page, text
 from token_cells import cell
 
 RECORD = Path(__file__).with_suffix(".json")
-TITLE = "You will build a model that translates,\nand that shows where it looks while it writes"
+TITLE = "To write “fünf”, it looks at “five”.\nThen it goes back for “forty”"
 LEFT, TOP, WIDE, HIGH = 230, 130, 92, 38
 
 
