@@ -160,6 +160,8 @@ EXERCISES = (
                 keeps_double(BUILD, numbers(B, T, D_K)),
             ),
         },
+        formula="Subtract each vector's mean, divide by √(variance + eps), and then apply the "
+        "gain and the shift.",
         hints=(
             "Compute one mean and one variance per vector, over the last axis. "
             "What does `keepdim=True` keep?",
@@ -198,6 +200,7 @@ EXERCISES = (
                 around("sizes that are all equal", BUILD, D_K, D_K, D_K),
             ),
         },
+        formula="Post-norm is norm(x + sublayer(x)), and pre-norm is x + sublayer(norm(x)).",
         hints=(
             "There are two orders. Post-norm runs the sub-layer, applies dropout, adds `x`, and "
             "normalizes. Pre-norm normalizes, runs the sub-layer, applies dropout, and adds `x`.",
@@ -354,6 +357,28 @@ MISTAKES = (
         (GAIN, SHIFT),
         ("self.weight * centered", "(1 + self.weight) * centered"),
     ),
+    *(
+        norm(text, ("self.weight * centered / (variance + self.eps).sqrt() + self.bias", formula))
+        for text, formula in (
+            (
+                "shift_scaled: the shift is added before the multiplication by the gain",
+                f"self.weight * (centered / {ROOT} + self.bias)",
+            ),
+            (
+                "gain_unused: weight exists, but the vector is not multiplied by it",
+                f"centered / {ROOT} + self.bias",
+            ),
+            (
+                "shift_unused: bias exists, but it is not added",
+                f"self.weight * centered / {ROOT}",
+            ),
+            (
+                "mean_not_subtracted: x itself is divided, although the variance is around the "
+                "mean",
+                f"self.weight * x / {ROOT} + self.bias",
+            ),
+        )
+    ),
     add_norm(
         "residual_missing: x is not added, so the sub-layer's output replaces x",
         (SUM, "total = self.dropout(answer)"),
@@ -382,6 +407,22 @@ MISTAKES = (
         "post_norm_missing: the norm is missing in post-norm, so the sum itself is returned",
         (LAST, "return total"),
         seen="agentdr1/LA_MIL #3",
+    ),
+    add_norm(
+        "orders_exchanged: the two orders are swapped, so norm_first=False normalizes first and "
+        "norm_first=True normalizes last",
+        (READ, "x if self.norm_first else self.norm(x)"),
+        (LAST, "return self.norm(total) if self.norm_first else total"),
+    ),
+    add_norm(
+        "always_normed_twice: norm_first is ignored, so the norm comes before the sub-layer and "
+        "after the sum",
+        (READ, "self.norm(x)"),
+        (LAST, "return self.norm(total)"),
+    ),
+    add_norm(
+        "added_after_norm: in post-norm, x is added once more after the norm",
+        (LAST, "return total if self.norm_first else x + self.norm(total)"),
     ),
     add_norm(
         "always_post_norm: norm_first is ignored, so the norm always comes last",

@@ -121,6 +121,8 @@ EXERCISES = (
                 ),
             ),
         },
+        formula="Equation (1) is softmax(QKᵀ/√d_k) V. The softmax runs over the keys that each "
+        "query may see.",
         hints=(
             "Three lines mirror the formula: the scores, the weights, and the weighted average of "
             "the values. Which axis of `key` has to move so that `query @ …` compares every query "
@@ -289,6 +291,16 @@ MISTAKES = (
     attention(
         "gradient_cut: the weights are detached, so queries and keys get no gradient",
         (AVERAGE, "weights.detach() @ value, weights"),
+    ),
+    attention(
+        "scores_returned: the scores are returned in place of the weights",
+        (AVERAGE, AVERAGE.replace(", weights", ", scores")),
+    ),
+    attention(
+        "scale_after_softmax: the weights are divided by √d_k after the softmax instead of the "
+        "scores before it, so they no longer add up to 1",
+        (SCALE, ""),
+        ("scores.softmax(dim=-1)", f"scores.softmax(dim=-1) {SCALE}"),
     ),
     attention(
         "mask_added: the boolean mask is added to the scores, so True adds 1 to a score, and "

@@ -50,6 +50,7 @@ EXERCISES = (
         "batching",
         20,
         core={"batches": (calls("pairs of several lengths", CUTS, by_lengths, says=RULE),)},
+        formula="Without pairs, there are no batches.",
         hints=(
             "`sorted(range(len(lengths)), key=…)` sorts indices instead of lengths. Which key "
             "compares the longer sides first, and then the shorter ones?",

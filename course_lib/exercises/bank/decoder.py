@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.exercises.bank.encoder import IGNORED, sums_missing
+from course_lib.exercises.bank.encoder import IGNORED, around
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials, sees_later
 from course_lib.exercises.checking.mistake import ignored, mistakes_of
@@ -87,6 +87,8 @@ EXERCISES = (
                 module_trial("a target as long as the source", SIZES, inputs(S)),
             ),
         },
+        formula="Self-attention is wrapped in add_norm1, cross-attention to the memory in "
+        "add_norm2, and feed_forward in add_norm3. Only AddNorm adds x and normalizes.",
         hints=(
             "Build six parts: two `MultiHeadAttention`s, a `FeedForward` and three `AddNorm`s. In "
             "cross-attention, where do the queries come from, and where do the keys and values "
@@ -162,6 +164,27 @@ MISTAKES = (
         ("self.add_norm3(", "self.add_norm1("),
     ),
     layer(
+        "first_norm_used_three_times: add_norm1 is used for all three sub-layers, and add_norm2 "
+        "and add_norm3 are not used",
+        (ACROSS, ACROSS.replace("add_norm2", "add_norm1")),
+        (THINK, THINK.replace("add_norm3", "add_norm1")),
+    ),
+    *(
+        layer(
+            f"{used}_replaces_{norm}: {used} is used for two sub-layers, and {norm} is not used",
+            (line, line.replace(norm, used)),
+        )
+        for line, norm, used in (
+            (ACROSS, "add_norm2", "add_norm1"),
+            (THINK, "add_norm3", "add_norm1"),
+            (THINK, "add_norm3", "add_norm2"),
+        )
+    ),
+    layer(
+        "feed_forward_skipped: the layer ends after cross-attention, so feed_forward is not used",
+        (THINK, "return x"),
+    ),
+    layer(
         "always_pre_norm: the norm comes before each sub-layer, even in post-norm",
         ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout, True)"),
     ),
@@ -204,7 +227,7 @@ MISTAKES = (
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     *ignored(layer, *IGNORED),
-    *sums_missing(layer, self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
+    *around(layer, {}, self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
     layer(
         "cross_attention_of_input: the queries of cross-attention come from the layer's input "
         "instead of the output of add_norm1",

@@ -164,6 +164,8 @@ EXERCISES = (
             ),
             "initialization": (new_model,),
         },
+        formula="Multiply the embeddings by √d_model and add positions. The stack reads them "
+        "with a causal mask, and `output` turns its vectors into logits.",
         hints=(
             "The model is chapter 09's `Transformer` without the encoder: embedding, positions, "
             "stack and output. Which mask do you need if there is no padding?",

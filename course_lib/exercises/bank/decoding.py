@@ -221,7 +221,10 @@ EXERCISES = (
         "sample_tokens",
         "decoding",
         30,
-        core={"probabilities": (drawn("the logits alone", FALLING, SAMPLED),)},
+        core={
+            "probabilities": (drawn("the logits alone", FALLING, SAMPLED),),
+            "temperature": (drawn("temperature=0.5", (0.7, 0.2, 0.1), COLDER, temperature=0.5),),
+        },
         hints=(
             "Divide by the temperature and take the softmax. `probs.topk(k)` returns the k largest "
             "probabilities in descending order, and their tokens. With `top_p` alone, k is V.",
@@ -231,7 +234,6 @@ EXERCISES = (
             "probabilities need not add up to 1. `tokens.gather(1, drawn)` returns the tokens.",
         ),
         extras={
-            "temperature": (drawn("temperature=0.5", (0.7, 0.2, 0.1), COLDER, temperature=0.5),),
             "top_k": (
                 drawn("top_k=3", WHOLE, top_k=3),
                 drawn("top_k=50, more than V", FALLING, top_k=50),
@@ -273,6 +275,7 @@ DIVIDED = "logits.float() / temperature"
 PROBS = "scores.softmax(dim=-1)"
 KEPT = "before < p * probs.sum(dim=-1, keepdim=True)"
 TOP = "probs.topk(k)"
+FOUND = "tokens.gather(1, drawn).squeeze(1)"
 
 WRITING = (
     greedy(
@@ -390,6 +393,7 @@ DRAWING = (
         "logits",
         (DIVIDED, "logits.float()"),
         (PROBS, "scores.softmax(dim=-1) / temperature"),
+        pattern=r"softmax\(.*\) */|prob\w* */=? *temp",
     ),
     sample(
         "top_k_one_too_many: top_k keeps k + 1 tokens",
@@ -399,6 +403,17 @@ DRAWING = (
         "top_p_drops_the_crossing: top_p removes the token at which the sum crosses p, so the "
         "remaining probabilities add up to less than p",
         (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
+    ),
+    sample(
+        "top_p_may_keep_nothing: top_p keeps tokens only while the sum stays below p, so it keeps "
+        "none if the most likely token alone exceeds p",
+        (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True))"),
+    ),
+    sample(
+        "cut_to_zero: the logits of the tokens that top_k removes become 0, but exp(0) is 1, so "
+        "they can still be sampled; use -inf",
+        (PROBS, "scores.where(scores >= scores.topk(k)[0][:, -1:], 0.0).softmax(dim=-1)"),
+        (TOP, "probs.topk(logits.size(-1))"),
     ),
     sample(
         "shares_not_renewed: top_p counts the probabilities of tokens that top_k has removed; "
@@ -411,9 +426,25 @@ DRAWING = (
         ("    check_scores(scores, temperature)\n", ""),
         seen="ProjectD-AI/llama_inference #11, JIA-Lab-research/MGM #87",
     ),
+    *(
+        sample(
+            f"places_in_place_of_tokens{when}: the result is the place of a token among the sorted "
+            "probabilities, so look up which token is at that place",
+            (FOUND, f"({place}).squeeze(1)"),
+        )
+        for when, place in (
+            ("", "drawn"),
+            ("_after_top_p", "tokens.gather(1, drawn) if top_p is None else drawn"),
+        )
+    ),
+    sample(
+        "options_ignored: `temperature`, `top_k` and `top_p` are accepted but never used",
+        (PROBS, "logits.float().softmax(dim=-1)"),
+        ("if top_k is None and p == 1:", "if True:"),
+    ),
     *ignored(
         sample,
-        ("temperature", (DIVIDED, "logits.float()")),
+        ("temperature", (PROBS, "logits.float().softmax(dim=-1)")),
         ("top_k", (TOP, "probs.topk(logits.size(-1))")),
         ("top_p", ("1.0 if top_p is None else top_p", "1.0")),
     ),

@@ -101,6 +101,8 @@ EXERCISES = (
                 called("a mask for every head", SIZES, HEADS),
             ),
         },
+        formula="Attention of x to x is wrapped in add_norm1, and then feed_forward in "
+        "add_norm2. Only AddNorm adds x and normalizes.",
         hints=(
             "Four parts come from earlier chapters: `MultiHeadAttention`, `FeedForward`, and an "
             "`AddNorm` for each of them. Which arguments of the layer does each part need?",
@@ -139,6 +141,8 @@ EXERCISES = (
                 called("a padding mask", STACK, PADDING),
             ),
         },
+        formula="Each layer reads the output of the previous layer. With `norm_first`, one more "
+        "norm follows.",
         hints=(
             "Call `EncoderLayer` once for each of the `num_layers` layers, and store the layers "
             "where torch finds their parameters. Pass every other argument to the layers.",
@@ -204,39 +208,66 @@ LOOP = "for layer in self.layers:\n            x = layer(x, mask)"
 END = "return x if self.norm is None else self.norm(x)"
 
 
-def without_sum(line: str) -> tuple[str, str]:
-    """Return an edit after which the input of a sub-layer is no longer added to its output."""
-    alone = re.sub(r"(self\.add_norm\d)\(", r"alone(\1, ", line)
-    return (
-        line,
-        f"""def alone(part, x, sublayer):
+ALONE = r"""def alone(part, x, sublayer):
             read = part.norm(x) if part.norm_first else x
             answer = part.dropout(sublayer(read))
             return answer if part.norm_first else part.norm(answer)
 
-        {alone}""",
-    )
+        \1alone(\2, x, \3)"""
+AROUND = (  # what goes wrong around one sub-layer, or around every one: name, edit, two sentences
+    (
+        "residual_missing",
+        ALONE,
+        "the input of the {} sub-layer is not added to its output, so this residual path is "
+        "missing",
+        "no sub-layer's input is added to its output, so the residual paths are missing",
+    ),
+    (
+        "add_norm_missing",
+        r"\1(\3)(x)",
+        "the {} sub-layer is called without its AddNorm, so nothing is added or normalized there",
+        "the sub-layers are called without AddNorm, so nothing is added or normalized",
+    ),
+    (
+        "norm_missing",
+        r"\1x + (\3)(x)",
+        "x is added to the output of the {} sub-layer without AddNorm, so there is no norm",
+        "x is added to the output of every sub-layer without AddNorm, so there are no norms",
+    ),
+    (
+        "added_inside",
+        r"\1\2(x, lambda z: z + (\3)(z))",
+        "the function for the {} sub-layer adds its input, but AddNorm adds it, too",
+        "the function for every sub-layer adds its input, but AddNorm adds it, too",
+    ),
+    (
+        "residual_twice",
+        r"\1x + \2(x, \3)",
+        "",  # people do this around every sub-layer
+        "x is added to the result of every AddNorm, but AddNorm has already added it",
+    ),
+)
+CALL = r"(x = |return )(self\.add_norm\d)\(x, (.*)\)$"  # of an AddNorm with its sub-layer
 
 
-def sums_missing(make: Callable[..., Mistake], **lines: str) -> list[Mistake]:
-    """Define the mistakes in which one sub-layer, or every sub-layer, lacks its residual path."""
-    missing = "is not added to its output, so this residual path is missing"
-    every = "no sub-layer's input is added to its output, so the residual paths are missing"
-    return [
-        make(f"residual_missing: {every}", *map(without_sum, lines.values())),
-        *(
-            make(
-                f"residual_missing_{part}: the input of the {said} sub-layer {missing}",
-                without_sum(line),
-            )
-            for part, line in lines.items()
-            for said in [part.replace("_", "-")]
-        ),
-    ]
+def around(make: Callable[..., Mistake], seen: Mapping[str, str], **lines: str) -> list[Mistake]:
+    """Define the mistakes of ``AROUND`` for every sub-layer and for each of them."""
+    edits = {
+        part: [(line, re.sub(CALL, new, line)) for _, new, *_ in AROUND]
+        for part, line in lines.items()
+    }
+    mistakes = []
+    for n, (name, _, each, every) in enumerate(AROUND):
+        all_edits = (edit[n] for edit in edits.values())
+        mistakes.append(make(f"{name}: {every}", *all_edits, seen=seen.get(name, "")))
+        for part, edit in edits.items() if each else ():
+            said = each.format(part.replace("_", "-"))
+            mistakes.append(make(f"{name}_{part}: {said}", edit[n]))
+    return mistakes
 
 
 MISTAKES = (
-    *sums_missing(layer, attention=ATTEND, feed_forward=THINK),
+    *around(layer, {"residual_twice": "yunzeliu/MAP #3"}, attention=ATTEND, feed_forward=THINK),
     layer(
         "residual_of_input: the second residual connection adds the layer's input instead of the "
         "output of add_norm1",
@@ -245,16 +276,28 @@ MISTAKES = (
         seen="strutive07/transformer-tensorflow2.0 #14; JanSchm/CapMarket #8",
     ),
     layer(
-        "residual_twice: x is added a second time, but AddNorm has already added it",
-        (ATTEND, ATTEND.replace("x = ", "x = x + ", 1)),
-        (THINK, THINK.replace("return ", "return x + ")),
-        seen="yunzeliu/MAP #3",
-    ),
-    layer(
         "one_norm: both sub-layers use the same norm, but each needs its own gain and shift",
         (NORM2, ""),
         (THINK, THINK.replace("add_norm2", "add_norm1")),
         seen="bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33",
+    ),
+    layer(
+        "norm_used_twice: add_norm1 is used for both sub-layers, and add_norm2 is not used",
+        (THINK, THINK.replace("add_norm2", "add_norm1")),
+    ),
+    layer(
+        "second_norm_used_twice: add_norm2 is used for both sub-layers, and add_norm1 is not used",
+        (ATTEND, ATTEND.replace("add_norm1", "add_norm2")),
+    ),
+    layer(
+        "norms_exchanged: add_norm2 is used for attention and add_norm1 for the feed-forward "
+        "layer, but the names of the parameters say that it is the other way around",
+        (ATTEND, ATTEND.replace("add_norm1", "add_norm2")),
+        (THINK, THINK.replace("add_norm2", "add_norm1")),
+    ),
+    layer(
+        "feed_forward_skipped: the layer ends after attention, so feed_forward is not used",
+        (THINK, "return x"),
     ),
     layer(
         "always_pre_norm: the norm comes before each sub-layer, even in post-norm",
@@ -307,6 +350,17 @@ MISTAKES = (
         (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(first))"),
     ),
     layer(
+        "sublayers_in_parallel: both sub-layers read the layer's input, and their results are "
+        "added, but the feed-forward layer reads the output of add_norm1",
+        (ATTEND, ATTEND.replace("x = ", "first = ", 1)),
+        (THINK, THINK.replace("return", "return first +")),
+    ),
+    layer(
+        "one_residual: one AddNorm is around both sub-layers together, but each needs its own",
+        (ATTEND, ""),
+        (THINK, f"return self.add_norm1(x, lambda y: self.feed_forward({LOOK}))"),
+    ),
+    layer(
         "attention_dropped: the second step starts from the layer's input again, so the output of "
         "attention is lost",
         (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
@@ -340,6 +394,11 @@ MISTAKES = (
         "first_layer_only: only the first layer runs, because a return inside the loop ends it",
         (LOOP, f"{LOOP}\n            {END}"),
         seen="microsoft/ProDA #33",
+    ),
+    stack(
+        "layers_added: the input of each layer is added to its output, but the sub-layers have "
+        "already added theirs",
+        ("x = layer(x, mask)", "x = x + layer(x, mask)"),
     ),
     stack(
         "result_dropped: the result of layer(…) is not assigned to x, so x never changes",

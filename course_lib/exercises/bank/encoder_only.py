@@ -179,6 +179,7 @@ EXERCISES = (
                 pooled("no padding", torch.ones(B, S, dtype=torch.bool)),
             ),
         },
+        formula="Average the vectors of the real tokens of each sequence.",
         hints=(
             "Set the vectors at padding positions to zero, and add up the vectors of each "
             "sequence. What number do you divide by?",
@@ -209,6 +210,7 @@ EXERCISES = (
             "squares": (cut("patches of 2 × 2", 4, 6, 2),),
             "other sizes": (cut("patches of 3 × 3", 6, 3, 3), cut("patches of 1 × 1", 2, 3, 1)),
         },
+        formula="Each row is one patch, read line by line, and the patches come in the same order.",
         hints=(
             "Draw an image of 4 × 4 pixels, number the pixels from 0 to 15 in reading order, and "
             "write down the four 2 × 2 patches. Which pixels are in the first one?",

@@ -71,6 +71,7 @@ EXERCISES = (
             ),
             "position-wise": (affected_positions,),
         },
+        formula="Equation (2) is max(0, xW₁ + b₁)W₂ + b₂. `activation` replaces max(0, …).",
         hints=(
             "Build four parts: a layer that projects up to d_ff, the activation, dropout, and a "
             "layer that projects back. What are the input and output sizes of each `nn.Linear`?",
@@ -116,6 +117,10 @@ MISTAKES = (
         (FEATURES, "self.linear1(x)"),
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
         seen="goruck/nilm #1",
+    ),
+    layer(
+        "activation_first: the activation is applied to x, before linear1",
+        (FEATURES, "self.linear1(self.activation(x))"),
     ),
     layer(
         "activation_twice: there is a second activation after linear2, so no output can be "

@@ -45,6 +45,7 @@ EXERCISES = (
                 calls("several sizes", SEVERAL, number, says=SIX_PRODUCTS),
             )
         },
+        formula="A product of (n, k) and (k, m) takes 2nkm FLOPs.",
         hints=(
             "First write down the shapes of the six matrix multiplications in one head. Which of "
             "them have T rows, and which have S rows?",

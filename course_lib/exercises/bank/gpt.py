@@ -136,6 +136,8 @@ EXERCISES = (
             ),
             "causal": (later(PLAIN, X),),
         },
+        formula="w_qkv computes queries, keys and values, in this order. Each token attends to "
+        "itself and the tokens before it, and w_o projects the joined heads.",
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. Split them into queries, keys and values "
             "first, and then into heads. Which two axes do you have to swap after that?",
@@ -165,6 +167,8 @@ EXERCISES = (
             "loss": (scored("targets", ids=IDS, targets=TARGETS),),
             "parts": (parts,),
         },
+        formula="Add positions to the embeddings, and apply the layers, the last norm and "
+        "`output`. The loss is the mean cross-entropy.",
         hints=(
             "Follow the vectors from the ids to the logits: they pass through the parts in the "
             "order in which the constructor creates them.",

@@ -352,6 +352,10 @@ CACHING = (
 
 DECODING = (
     engine(
+        "source_embedding: the target's tokens are looked up in src_embedding",
+        ("model.tgt_embedding", "model.src_embedding"),
+    ),
+    engine(
         "offset_forgotten: the positions start at 0 at every step, so each new token gets the "
         "first position",
         ("model.positions(vectors, self.length)", "model.positions(vectors)"),

@@ -57,6 +57,7 @@ EXERCISES = (
                 padded("a single sentence", RIGHT[:1], 3),
             ),
         },
+        formula="The mask is True wherever there is a real token.",
         hints=(
             "A single comparison of the ids with `pad_id` handles all tokens of all sentences. "
             "Should it be `==` or `!=` if True means *may look*?",
@@ -75,6 +76,7 @@ EXERCISES = (
             "triangle": (visible_positions, function_trial("length 4", {"length": 4}, ("mask",))),
             "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
         },
+        formula="Token i may look at token j if j is not later than i.",
         hints=(
             "Rows are queries and columns are keys. Draw the 3 by 3 mask on paper. Which triangle "
             "is True, and is the diagonal part of it?",

@@ -114,6 +114,7 @@ EXERCISES = (
                 norm("a single vector", normal("one", D_K)),
             ),
         },
+        formula="Divide each vector by √(mean of its squares + eps), and multiply by the gain.",
         hints=(
             "Read the name RMS backward: take the square of every number, the mean over the last "
             "axis, and then the root. `keepdim=True` keeps the axis for the division.",
@@ -148,6 +149,7 @@ EXERCISES = (
                 gated("a single vector", normal("one", D_K)),
             ),
         },
+        formula="Multiply silu(gate(x)) by linear1(x), and apply linear2 to the product.",
         hints=(
             "Two layers project x up to d_ff. SiLU turns the output of one into the gate, which "
             "multiplies the output of the other.",
@@ -171,6 +173,7 @@ EXERCISES = (
                 function_trial("float64", {"x": Y.double(), "angles": ANGLES}),
             ),
         },
+        formula="Rotate columns 2i and 2i + 1 by the angle for their position.",
         hints=(
             "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
             "first number of each pair, and which hold the second?",
@@ -197,6 +200,9 @@ EXERCISES = (
                 outputs_only(grouped("scores in the hundreds", scale=5)),
             ),
         },
+        formula="Each group of query heads shares one key head and one value head. Rotate "
+        "queries and keys, and let each token attend to itself and the tokens before "
+        "it.",
         hints=(
             "Which of the queries, keys and values have `num_heads` heads, and which have "
             "`num_kv_heads`? Which of them are rotated?",

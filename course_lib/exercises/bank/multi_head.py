@@ -144,6 +144,8 @@ EXERCISES = (
                 outputs_only(called("a mask and scores in the hundreds", PLAIN, LOUD)),
             ),
         },
+        formula="Project query, key and value and split them into heads. Every head attends "
+        "with the mask. Then join the heads, and project the result.",
         hints=(
             "In `__init__`, use `head_width(d_model, num_heads)` for a width that the caller did "
             "not pass. Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
@@ -278,6 +280,16 @@ MISTAKES = (
         "value_through_w_k: the values go through w_k instead of w_v",
         (V, "split_heads(self.w_k(value), self.num_heads)"),
         seen="stevezheng23/sequence_labeling_tf #81",
+    ),
+    heads(
+        "key_through_w_q: the keys go through w_q instead of w_k",
+        (K, K.replace("w_k", "w_q")),
+    ),
+    heads(
+        "query_asks_itself: queries, keys and values all come from `query`, so `key` and `value` "
+        "are not read",
+        (K, K.replace("(key)", "(query)")),
+        (V, V.replace("(value)", "(query)")),
     ),
     heads(
         "keys_and_values_swapped: attention gets the values as keys and the keys as values",

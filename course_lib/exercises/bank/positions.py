@@ -97,6 +97,8 @@ EXERCISES = (
                 kind,
             )
         },
+        formula="In row p, columns 2i and 2i + 1 are the sine and the cosine of p / "
+        "10000^(2i/d_model).",
         hints=(
             "Compute one angle for each position and each *pair* of columns. Put the positions in "
             "a column of shape `(max_len, 1)` and one frequency per pair in a row, and let "
@@ -122,6 +124,7 @@ EXERCISES = (
             "device": (moved,),
             "saved file": (saved,),
         },
+        formula="Token t of every sentence gets row start + t of the table, which is added once.",
         hints=(
             "Compute the table once, in `__init__`, and keep it as a *buffer*, which moves with "
             "the layer but is not learned. In what order does `sinusoidal_encoding` take the "
@@ -206,6 +209,10 @@ MISTAKES = (
         seen="Kyubyong/transformer pull request #81",
     ),
     table_mistake(
+        "sine_in_both: both columns of a pair are the sine, but the second is the cosine",
+        (STACKED, STACKED.replace("cos", "sin")),
+    ),
+    table_mistake(
         "cosine_first: the cosine comes before the sine in each pair",
         (STACKED, "torch.stack([angle.cos(), angle.sin()], dim=-1)"),
         seen="Open-Deep-ML/DML-OpenProblem pull request #595",
@@ -280,6 +287,10 @@ MISTAKES = (
         "words_lost: the rows of the table replace x instead of being added to it",
         (TOTAL, f"{PLACED}.expand_as(x)"),
         seen="jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
+    ),
+    encoding(
+        "table_returned: the rows of the table are returned, and x is not used",
+        (TOTAL, PLACED),
     ),
     encoding(
         "concatenated: the rows are concatenated with the vectors, which become twice as wide",

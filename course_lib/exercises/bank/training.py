@@ -312,6 +312,30 @@ LOSSES = (
         ("targets != pad_id", "targets != 0"),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
+    *(
+        loss_mistake(text, (SUM_OF_BOTH, new))
+        for text, new in (
+            (
+                "right_term_not_reduced: the term of the correct token is not multiplied by "
+                "1 - smoothing",
+                "-(right + smoothing * average)",
+            ),
+            (
+                "smoothing_exchanged: smoothing and 1 - smoothing are swapped",
+                "-(smoothing * right + (1 - smoothing) * average)",
+            ),
+            (
+                "minus_missing: the minus sign is missing, so the loss is negative",
+                "((1 - smoothing) * right + smoothing * average)",
+            ),
+        )
+    ),
+    loss_mistake(
+        "smoothing_not_averaged: the smoothing mass goes to every token instead of being divided "
+        "among them",
+        (SMOOTHED_OVER_ALL, "average = log_probs.sum(dim=-1)"),
+        (SMOOTHED, SUM),
+    ),
     *ignored(loss_mistake, ("smoothing", (SUM_OF_BOTH, "-right"))),
     loss_mistake(
         "sum_over_sentences: the losses are added up and divided by the number of sentences "
@@ -347,6 +371,26 @@ ADAM_MISTAKES = (
     adam(
         "second_moment_not_corrected: only m is corrected, so the first updates are too large",
         (V_HAT, "v"),
+    ),
+    adam(
+        "corrections_exchanged: m is corrected with beta2, and v with beta1",
+        (M_HAT, M_HAT.replace("beta1", "beta2")),
+        (V_HAT, V_HAT.replace("beta2", "beta1")),
+    ),
+    adam(
+        "averages_inverted: beta weights the new gradient, and 1 - beta the moving average",
+        ("beta1 * m + (1 - beta1) * gradient", "(1 - beta1) * m + beta1 * gradient"),
+        (V_LINE, "(1 - beta2) * v + beta2 * gradient**2"),
+    ),
+    adam(
+        "power_of_the_difference: the correction divides by (1 - beta)**step instead of "
+        "1 - beta**step",
+        (M_HAT, "m / (1 - beta1) ** step"),
+        (V_HAT, "v / (1 - beta2) ** step"),
+    ),
+    adam(
+        "update_negated: the update has a minus sign, but it is subtracted from the weights later",
+        (f"return {QUOTIENT}", f"return -{QUOTIENT}"),
     ),
     adam(
         "step_counted_from_zero: the correction uses step - 1, but steps are counted from 1",
@@ -433,6 +477,29 @@ RATE_MISTAKES = (
         "warmup_missing: there is no warm-up, so the rate falls from the first step on",
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),
+    *(
+        paper(text, (RATE, new))
+        for text, new in (
+            (
+                "product_of_the_curves: the two curves are multiplied, but the rate is the smaller "
+                "of them",
+                "d_model**-0.5 * step**-0.5 * step * warmup_steps**-1.5",
+            ),
+            (
+                "constant_after_warmup: the rate stays at its peak after warmup_steps",
+                RATE.replace("step**-0.5", "warmup_steps**-0.5"),
+            ),
+            (
+                "d_model_multiplied: the rate is multiplied by √d_model instead of divided by it",
+                RATE.replace("d_model**-0.5", "d_model**0.5"),
+            ),
+        )
+    ),
+    paper(
+        "larger_of_the_two: max returns the larger of the two curves, so the rate is too large at "
+        "every step except warmup_steps",
+        ("min(step**-0.5,", "max(step**-0.5,"),
+    ),
     paper(
         "d_model_without_the_root: the rate is divided by d_model instead of √d_model",
         ("d_model**-0.5", "d_model**-1.0"),
@@ -454,6 +521,11 @@ ONE_BATCH = (
         "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens that "
         "it reads",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
+    ),
+    batch_loss(
+        "shifted_backward: the model reads `tgt[:, 1:]` and must predict `tgt[:, :-1]`, so it "
+        "predicts the token before",
+        (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, :-1]"),
     ),
     batch_loss(
         "whole_target_on_both_sides: nothing is shifted, so the model reads the whole target and "
@@ -512,6 +584,29 @@ ONE_STEP = (
         "just been cleared",
         (MOVE, ""),
         (BACK, f"    {MOVE}{BACK}"),
+    ),
+    step(
+        "step_for_every_loss: optimizer.step() is called for every loss instead of once for the "
+        "sum of their gradients",
+        (MOVE, ""),
+        (
+            BACK,
+            BACK + f"        for group in optimizer.param_groups:\n            {SET}\n    {MOVE}",
+        ),
+    ),
+    step(
+        "rate_set_after_the_step: the learning rate is set after optimizer.step(), so this step "
+        "uses the old one",
+        (MOVE, ""),
+        ("    for group in", f"{MOVE}    for group in"),
+    ),
+    step(
+        "rate_multiplied: the old learning rate is multiplied by `rate` instead of replaced by it",
+        (SET, 'group["lr"] *= rate'),
+    ),
+    step(
+        "last_loss_returned: the last loss is returned instead of the sum of all losses",
+        ("total + loss.detach()", "loss.detach()"),
     ),
     step(
         "loss_not_detached: the returned loss is not detached, so its graph stays in memory",

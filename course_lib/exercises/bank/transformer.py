@@ -151,6 +151,9 @@ EXERCISES = (
                 shows("attention_maps", lambda m: m.attention_maps(SRC, TGT), kind="equality"),
             ),
         },
+        formula="Multiply the embeddings by √d_model and add positions. The encoder reads the "
+        "source. The decoder reads the target and the memory, and `output` turns its "
+        "vectors into logits.",
         hints=(
             "Build six parts: src_embedding, tgt_embedding, positions, encoder, decoder and "
             "output. The seven steps earlier in the chapter use all of them. Store the config, "
@@ -215,6 +218,10 @@ WORDS = (
             (lookup + SCALE, lookup),
         )
         for side, other, lookup in (("source", "target", SOURCE), ("target", "source", TARGET))
+    ),
+    model(
+        "scale_divided: the vectors are divided by √d_model instead of multiplied by it",
+        (SCALE, SCALE.replace("*", "/")),
     ),
     model(
         "scale_d_model: the vectors are multiplied by d_model instead of √d_model",

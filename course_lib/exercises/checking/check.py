@@ -133,7 +133,8 @@ def complaints(exercise: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]
     """Yield every failure, trial by trial."""
     trials = zip(exercise.trials, seen, expected_outcomes(exercise.name), strict=True)
     for place, (trial, mine, right) in enumerate(trials):
-        failures: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
+        says = trial.says or exercise.formula
+        failures: Iterable[Failure] = differences(mine, right, trial.kind, says)
         if mine.error is not None:
             kind = "runs" if learners_frame(mine.error) else trial.kind  # else: our code rejects it
             unwritten = isinstance(mine.error, NotImplementedError)

@@ -31,6 +31,7 @@ class Exercise:
         minutes: How many minutes a first-time learner needs.
         core: The trials that every correct answer must pass, by stage: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
+        formula: What the definition computes; explains wrong numbers in trials that say nothing.
         hints: Hints for the learner; each reveals more than the one before.
         shortcuts: Torch functions that would solve the whole exercise, with a message for each.
         extras: The trials for other options, corner cases and devices, by stage.
@@ -45,6 +46,7 @@ class Exercise:
     module: str
     minutes: int
     core: Mapping[str, Sequence[Trial]]
+    formula: str = ""
     hints: Sequence[str] = ()
     shortcuts: Mapping[Any, str] = field(default_factory=dict)
     extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)

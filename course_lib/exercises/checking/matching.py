@@ -36,7 +36,9 @@ def find_mistake(
     for upto in (len(seen), exercise.core_size, exercise.ends[bisect(exercise.ends, first.trial)]):
         shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
         whole = [mistake for mistake in shared if shared[mistake] == FULL_MATCH]
-        if whole:  # the attempt's text decides between mistakes that give the same numbers
+        if whole:  # the other trials decide, and then the attempt's text
+            if whole[1:]:
+                whole.sort(key=lambda m: _agreeing(seen, m), reverse=True)
             text = text_of(candidate)
             matching_text = [m for m in whole if m.pattern and re.search(m.pattern, text, re.M)]
             return [*matching_text, *(m for m in whole if not m.pattern), *whole][0]
@@ -46,6 +48,11 @@ def find_mistake(
                 return mistake
     most = max(shared, key=lambda mistake: shared[mistake], default=None)
     return most if most is not None and shared[most] > 0 else None
+
+
+def _agreeing(seen: Sequence[Outcome], mistake: Mistake) -> int:
+    """Count the trials in which an attempt and a known mistake have the same outcome."""
+    return sum(alike(mine, outcome_of(mistake, n)) for n, mine in enumerate(seen))
 
 
 def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:

@@ -36,6 +36,7 @@ def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
     report = examine(name, altered(name, (old, new)))
     assert not report.passed and report.attempted
     assert report.mistake is None, f"called {report.mistake}"
+    assert "The numbers in" not in report.hint, "give the exercise a formula"
     assert len(report.hint.split()) > 4 and (report.detail or report.kind == "unchanged")
 
 
@@ -67,6 +68,8 @@ def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
             "self.self_attn(x, x, x, mask)[0]",
             "A function is needed here",
         ),
+        ("EncoderLayer", "return self", "return 2 * self", "Only AddNorm adds x and normalizes"),
+        ("Encoder", "x = layer(x, mask)", "x = layer(x, mask).abs()", "the output of the previous"),
         ("EncoderLayer", "super().__init__()", "pass", "Call super().__init__() first"),
     ],
 )
@@ -165,7 +168,7 @@ def test_a_tensor_instead_of_a_pair_is_compared_as_the_output_and_both_mistakes_
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "1.0")))
     assert report.mistake == "scale_missing" and "caller expects a pair" in report.hint
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "d_k ** 0.4")))
-    assert report.mistake is None and "numbers in output are wrong" in report.hint
+    assert report.mistake is None and "Equation (1) is" in report.hint
     assert "second problem" in report.hint and "caller expects a pair" in report.hint
     one, other = (m for m in known_mistakes("MultiHeadAttention") if m.name in LONE_AND_SCALED)
     both = replace(other, edits=one.edits + other.edits).implementation
