@@ -33,8 +33,8 @@ FIXED = {  # for each field, the only supported value, which is also the default
     "is_decoder": False,
     "add_cross_attention": False,
 }
-HEADS = r"(pooler|cls|classifier)\..*"
-LAYOUT = Layout(NAMES, prefix="bert.", unread=rf"embeddings\.position_ids|{HEADS}")
+HEADS = r"(pooler|cls|classifier|qa_outputs)\..*"
+LAYOUT = Layout(NAMES, prefix="bert.", unread=rf"embeddings\.(position|token_type)_ids|{HEADS}")
 
 
 def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:

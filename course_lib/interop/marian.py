@@ -40,7 +40,7 @@ NAMES = {  # ours: published
 }
 TIED = {f"{NAMES[ours]}.weight" for ours in ("tgt_embedding", "src_embedding", "output")}
 POSITIONS = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
-UNREAD = "|".join([*POSITIONS, "model.decoder.embed_tokens.weight"])
+SHARED, COPY = "model.shared.weight", "model.decoder.embed_tokens.weight"  # the same table
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu"}
 LONGEST = 2**16  # positions; their table is computed, so no file in the folder limits its size
 FIXED = {  # for each field, the only supported value, which is also the default
@@ -112,6 +112,9 @@ def from_pretrained(
     config = _to_config(read_config(folder, ["marian"], FIXED))
     build_own = partial(build, model_class=model_class)
     weights = read_weights(folder)
+    copy = weights.pop(COPY, None)
+    if copy is not None and not weights.setdefault(SHARED, copy).equal(copy):
+        raise ValueError(f"{COPY} differs from the weight that it is tied to")
     model = _layout(config.pad_id).build(weights, config, build, build_own)
     ours = model.positions.encoding
     for name in weights.keys() & POSITIONS:  # tables in 16 bits are rounded
@@ -190,4 +193,4 @@ def _layout(pad_id: int) -> Layout:
             return value[:-1]
         return value[None, :-1] if name == "final_logits_bias" else value
 
-    return Layout(NAMES, with_start, without_start, unread=UNREAD)
+    return Layout(NAMES, with_start, without_start, unread="|".join(POSITIONS))

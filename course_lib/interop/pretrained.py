@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.interop.config_fields import read_json
 
+WRAPPERS = r"(module\.|_orig_mod\.)*"  # added to names by DDP and torch.compile
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # we read the first one that exists
 Config = TypeVar("Config")
 Model = TypeVar("Model", bound=nn.Module)
@@ -28,16 +29,24 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
     for single in SINGLE_FILES:
         index = Path(folder) / f"{single}.index.json"
         if index.is_file():
-            return _read_shards(index)
+            return _unwrapped(_read_shards(index))
         present = sorted(path.name for path in Path(folder).glob(single.replace(".", "*.")))
         if present == [single]:
-            return _read_tensors(Path(folder) / single)
+            return _unwrapped(_read_tensors(Path(folder) / single))
         if present:
             raise ValueError(
                 f"{folder} contains {', '.join(present)}, but no {index.name} to say which of "
                 f"them belong together; download the index, or remove all of them except {single}"
             )
     raise ValueError(f"{folder} contains neither {' nor '.join(SINGLE_FILES)}")
+
+
+def _unwrapped(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Remove what a wrapper of the saved model has added to the names."""
+    shorter = {re.sub(f"^{WRAPPERS}", "", name): value for name, value in weights.items()}
+    if len(shorter) < len(weights):
+        raise ValueError("a weight occurs twice: with and without the name of a wrapper in front")
+    return shorter
 
 
 def _read_shards(index: Path) -> dict[str, Tensor]:

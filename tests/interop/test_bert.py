@@ -46,10 +46,12 @@ def test_the_vectors_are_the_library_s_with_padding_and_segments(tmp_path, chang
 
 def test_name_prefixes_and_task_heads_are_ignored(tmp_path):
     theirs = save("bert", tmp_path)
-    head = dict.fromkeys(("cls.predictions.bias", "classifier.weight"), torch.zeros(VOCAB))
+    others = ("cls.predictions.bias", "classifier.weight", "qa_outputs.weight")
+    others += ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+    head = dict.fromkeys(others, torch.zeros(VOCAB))
 
     def rename(weights):
-        """Prefix every name with ``bert.``, and add two heads."""
+        """Prefix every name with ``bert.``, and add heads and buffers."""
         renamed = {f"bert.{name}": weights.pop(name) for name in list(weights)}
         weights |= renamed | {name: value.clone() for name, value in head.items()}
 

@@ -59,7 +59,7 @@ def test_weights_are_loaded_as_copies_under_their_names(tmp_path, kind, changes)
 
 
 def older(kind, weights):
-    """Return weights in the form of older files, with shorter names, copies, masks and tables."""
+    """Return weights in the form of older files: other names, copies, masks and tables."""
     if kind == "gpt2":
         weights = {name.removeprefix("transformer."): value for name, value in weights.items()}
         weights["h.0.attn.bias"] = torch.ones(1, 1, MAX_LEN, MAX_LEN).tril()
@@ -257,6 +257,27 @@ def test_a_configuration_that_exceeds_the_memory_is_checked_first(copied, kind, 
         LOADERS[kind].from_pretrained(folder)
 
 
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "_orig_mod.module."])
+def test_the_names_that_a_wrapper_adds_are_read(copied, wrapper):
+    folder = copied("llama")
+    expected, _ = llama.from_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    save_file({wrapper + name: x for name, x in weights.items()}, folder / "model.safetensors")
+    assert_same(llama.from_pretrained(folder)[0].state_dict(), expected.state_dict())
+    both = {"model.norm.weight": torch.ones(24)}
+    edit_weights(folder, lambda weights: weights.update(both))
+    with pytest.raises(ValueError, match="occurs twice"):
+        llama.from_pretrained(folder)
+
+
+def test_the_only_copy_of_a_shared_table_may_be_the_decoders(copied):
+    folder = copied("marian")
+    expected, _ = marian.from_pretrained(folder)
+    edit_weights(folder, lambda w: w.update({COPY: w.pop(SHARED)}))
+    assert_same(marian.from_pretrained(folder)[0].state_dict(), expected.state_dict())
+
+
+SHARED, COPY = "model.shared.weight", "model.decoder.embed_tokens.weight"
 BIAS = "transformer.ln_f.bias"
 POSITIONS = "model.decoder.embed_positions.weight"
 
@@ -271,6 +292,9 @@ POSITIONS = "model.decoder.embed_positions.weight"
         ("gpt2", "ln_f.bias", torch.ones(18), ("occurs twice",)),
         ("marian", POSITIONS, torch.ones(MAX_LEN, 18), (POSITIONS, "sines and cosines")),
         ("marian", POSITIONS, SINES_THEN_COSINES[1:], (POSITIONS, MAX_LEN)),
+        ("marian", COPY, torch.ones(VOCAB, 18), (f"{COPY} differs", "tied")),
+        ("gpt2", "transformer.h.0.attn.c_attn.lora_A.weight", torch.ones(1), ("unknown", "lora")),
+        ("llama", "model.norm.weight.absmax", torch.ones(1), ("unknown", "absmax")),
         ("gpt2", BIAS, torch.full((18,), -torch.inf), ("ln_f.bias contains nan or infinity",)),
         (
             "gpt2",
