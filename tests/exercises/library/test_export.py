@@ -356,8 +356,23 @@ def test_the_courses_definitions_use_the_learners_parts(library):
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
 
 
-def test_later_cells_run_the_courses_class_in_place_of_one_with_other_names(library, capsys):
-    source = cells_of("annotated")[M].replace("super()", f"super({M}, self)")
+def names_itself(source: str, line: str) -> str:
+    """Let a class have a constant and read it by its own name, or call its base class by it."""
+    if line == "super":
+        return source.replace("super()", f"super({M}, self)")
+    head, constructor = source.split("    def __init__", 1)
+    constant = f"    ONE = 1\n\n    @staticmethod\n    def one():\n        return {M}.ONE\n\n"
+    source = f"{head}{constant}    def __init__{constructor}"
+    return source.replace("super().__init__()", f"super().__init__()\n        assert {line}")
+
+
+OWN_NAME = ("super", f"{M}.ONE == 1", f"{M}.one() == 1", f"isinstance(self, {M})")
+by_its_own_name = pytest.mark.parametrize("line", OWN_NAME)
+
+
+@by_its_own_name
+def test_later_cells_run_the_courses_class_in_place_of_one_with_other_names(library, capsys, line):
+    source = names_itself(cells_of("annotated")[M], line)
     notebook = Notebook(cell(HEADS), cell(source))
     out, lacks = capsys.readouterr().out, LAST[M].lacks
     assert "the names `num_heads`, `w_k`, `w_o`, `w_q`, `w_v`" in lacks
@@ -376,14 +391,15 @@ def test_later_cells_run_the_courses_class_in_place_of_one_with_other_names(libr
     assert result.course[M].endswith("once it has what its cell shows when you run it again")
 
 
-def test_later_cells_run_a_class_that_has_the_courses_names(library, capsys):
-    source = course_source("multi_head", M).replace("super()", f"super({M}, self)")
+@by_its_own_name
+def test_later_cells_run_a_class_that_has_the_courses_names(library, capsys, line):
+    source = names_itself(course_source("multi_head", M), line)
     notebook = Notebook()
     notebook.update({k: v for k, v in vars(multi_head).items() if not k.startswith("__")})
     notebook.run(cell(source))
     out = capsys.readouterr().out
     assert f"Correct: {M}" in out and "Later cells" not in out
-    assert f"super({M}" in inspect.getsource(notebook[M].__init__)
+    assert M in inspect.getsource(notebook[M].__init__).partition("def")[2]
     assert M in export(library, notebook).yours
     layer = importlib.import_module("my_lib.encoder").EncoderLayer(4, 2, 8).eval()
     mine = importlib.import_module("my_lib.multi_head").MultiHeadAttention
