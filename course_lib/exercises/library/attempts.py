@@ -1,6 +1,7 @@
 """Check a learner's answer in a chapter, and choose the definition that the chapter uses next."""
 
 import linecache
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,9 +59,19 @@ def attempt(name: str, candidate: object) -> object:
     return result
 
 
+def _cell_of(candidate: object) -> str:
+    """Return the cell that defines a candidate, without the magic in its first line, if any."""
+    text = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if text or shell is None:
+        return text
+    first, _, cell = shell.history_manager.input_hist_raw[-1].lstrip().partition("\n")
+    return shell.transform_cell(cell) if first.startswith("%%") else ""
+
+
 def _noted(name: str, candidate: object) -> Report:
     """Check a candidate, and store its cell and report."""
-    cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
+    cell = _cell_of(candidate)
     report = examine(name, candidate)
     LAST.pop(name, None)
     result: Any = find_exercise(name).definition

@@ -149,16 +149,17 @@ def _not_to_be_taken(
 
 
 def _cell(name: str) -> str:
-    """Return the cell that passed, without its directives and the lines that check it."""
+    """Return the cell that passed, without directives, magics and the lines that check it."""
     last = PASSED[name]
     source = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", without(last.cell, _asks)).rstrip()
     return f"{source}\n\n\n{CORE_ONLY.format(name)}" if last.lacks else source
 
 
 def _asks(node: ast.stmt) -> bool:
-    """Return whether a statement calls a function in ``ASKED``, with or without ``NAME =``."""
+    """Return whether a statement is a magic or calls a function in ``ASKED``, even as ``x = …``."""
     call = getattr(node, "value", None)
-    return isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in ASKED
+    called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    return called.startswith("get_ipython().") or called.split(".")[-1] in ASKED
 
 
 def _settled(

@@ -452,7 +452,8 @@ def test_cells_are_read_from_a_real_kernel_while_it_runs(library):
     """This notebook has no file, and the object that has the name at the end is a stand-in."""
     ready = "from course_lib.exercises import attempt, export_mine"
     broken = "%time\n" + cell(PADDING) + "("
-    sources = [START, ready, cell(WRONG), cell(PADDING), broken, cell(CAUSAL)]
+    timed = "%matplotlib inline\n" + cell(CAUSAL) + "\nx = %timeit -o -n1 -r1 causal_mask(2)\n!true"
+    sources = [START, ready, cell(WRONG), f"%%time\n{cell(PADDING)}\n%pwd", broken, timed]
     sources += ["export_mine()", "import my_lib.masks\nmy_lib.masks.causal_mask(2)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     where = {"metadata": {"path": str(library.parent)}}
@@ -463,7 +464,10 @@ def test_cells_are_read_from_a_real_kernel_while_it_runs(library):
     assert "Correct: padding_mask" in said[3] and "SyntaxError" in said[4]
     assert "2 of 2 are yours" in said[6], said[6]
     assert "[ True, False]" in said[7]
-    assert CAUSAL in (library / "masks.py").read_text()
+    assert cells_in((library / "masks.py").read_text()).items() >= {
+        ("causal_mask", f"import torch\n\n\n{CAUSAL}"),
+        ("padding_mask", f"import torch\n\n\n{PADDING}"),
+    }
     assert (library / "progress.json").exists()
 
 
