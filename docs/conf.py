@@ -51,7 +51,7 @@ html_theme_options = {
     "use_fullscreen_button": False,
     "back_to_top_button": False,  # it would cover the sentence of an explorer
     "show_navbar_depth": 1,
-    "navigation_depth": 1,
+    "navigation_depth": 2,  # side trips below their chapter
     "show_toc_level": 2,
     "repository_url": REPOSITORY,
     "path_to_docs": "",

@@ -21,8 +21,14 @@ from translator_file import TRANSLATOR, write_translator
 
 from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.public_issues import course_repository, report_link
-from course_lib.exercises.workbook.notebook_builder import Chapter, Edition
+from course_lib.exercises.workbook.notebook_builder import (
+    SIDE_TRIPS,
+    Chapter,
+    Edition,
+    notebooks_in,
+)
 from course_lib.exercises.workbook.workbook_folder import RENUMBERED
+from course_lib.support.atomic_write import write_whole
 from course_lib.viz.explorer_base import FOLDER
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.plots import image_tag
@@ -43,8 +49,15 @@ POLICY = (  # a page runs its own scripts, and asks no other host for anything
 EXPLORER = "<!-- the explorer of the heads -->"  # on the home page
 DOWNLOADS = """
 
-Download this chapter as a notebook: <a href="../downloads/to_fill_in/{0}" download>to fill in</a>,
-or <a href="../downloads/worked/{0}" download>completed, with every answer</a>."""
+Download this notebook: <a href="{0}downloads/to_fill_in/{1}" download>to fill in</a>,
+or <a href="{0}downloads/worked/{1}" download>completed, with every answer</a>."""
+BELOW = """
+
+```{{toctree}}
+:hidden:
+
+{0}
+```"""
 
 MOVED = """<!doctype html><html lang="en"><title>This page has moved</title>
 <meta http-equiv="refresh" content="1; url={0}"><a href="{0}">This page has moved.</a>
@@ -76,9 +89,10 @@ def lay_out() -> None:
             copy = shutil.copytree if (folder / part).is_dir() else shutil.copy2
             copy(folder / part, home / part)
         shutil.copy2(folder.parent / "LICENSE", home)
-    chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
+    chapters = notebooks_in(SOURCE / "notebooks")
     for path in chapters:  # the site has each drawing once, as SVG
-        path.write_text(for_site(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = for_site(path.read_text(encoding="utf-8"), f"{up_from(path)}figures")
+        path.write_text(text, encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     add_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
@@ -88,9 +102,14 @@ def lay_out() -> None:
     home.write_text(home.read_text(encoding="utf-8").replace(EXPLORER, heads), encoding="utf-8")
 
 
-def for_site(text: str) -> str:
+def up_from(path: Path) -> str:
+    """Return the way from the page of a chapter or side trip up to the root of the site."""
+    return "../" * (len(path.relative_to(SOURCE).parts) - 1)
+
+
+def for_site(text: str, figures: str) -> str:
     """Return a chapter for the site: drawings as files, pictures with alt text, live explorers."""
-    notebook = json.loads(embed_pictures.as_files(text))
+    notebook = json.loads(embed_pictures.as_files(text, figures))
     for cell in notebook["cells"]:
         cell["source"] = with_links("".join(cell["source"])).splitlines(keepends=True)
         for output in cell.get("outputs", []):
@@ -129,15 +148,20 @@ def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str
 
 
 def add_links(chapters: list[Path]) -> None:
-    """Add download links below a chapter's title, and a link for reporting mistakes at its end.
+    """Add links to each page: downloads, the side trips (for the side bar), a report of a mistake.
 
     Reports go to the repository that COURSE_REPOSITORY names, if it is set.
     """
     repository = course_repository()
     for path in chapters:
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        notebook["cells"][0]["source"].append(DOWNLOADS.format(path.name))
+        name = path.relative_to(SOURCE / "notebooks").as_posix()
+        notebook["cells"][0]["source"].append(DOWNLOADS.format(up_from(path), name))
         notebook["cells"][-1]["source"].append(report_link(path.name, repository))
+        trips = [trip.stem for trip in path.parent.glob(f"{SIDE_TRIPS}/{name[:2]}_*.ipynb")]
+        if trips:
+            listed = "\n".join(f"{SIDE_TRIPS}/{trip}" for trip in sorted(trips))
+            notebook["cells"][-1]["source"].append(BELOW.format(listed))
         path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
@@ -145,12 +169,11 @@ def write_downloads() -> None:
     """Write each chapter once completed and once with blanks; both run with only the course."""
     worked, learner = SITE / "downloads" / "worked", SITE / "downloads" / "to_fill_in"
     shutil.copytree(ROOT / "notebooks", worked, ignore=shutil.ignore_patterns(".*"))
-    learner.mkdir()
     tasks = {name: find_exercise(name) for name in exercises()}
     edition = Edition(tasks, frozenset(), repository=course_repository())
-    for path in worked.glob("*.ipynb"):
+    for path in notebooks_in(worked):
         text = json.dumps(edition.notebook(Chapter.read(path)), ensure_ascii=False)
-        (learner / path.name).write_text(text, encoding="utf-8")
+        write_whole(learner / path.relative_to(worked), text)
 
 
 def write_moved() -> None:

@@ -12,7 +12,9 @@ import nbformat
 from course_lib.exercises.library.progress import items
 from notebooks import ROOT, chapters, rewrite
 
-BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exercises\.)")
+BOX = re.compile(
+    r"((?:About|\*Time:\*) (\d+) minutes(?:\s+to\s+read)?,\s+)\d+(\s+with\s+the\s+exercises\.)"
+)
 ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
 TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all the exercises, about )\d+")
 FAST_TOTAL = re.compile(r"(fast track(?:(?!\n\n).)*?takes?\s+about\s+)\d+(\s+hours)", re.DOTALL)

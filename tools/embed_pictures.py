@@ -21,20 +21,21 @@ from PIL import Image, ImageColor
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Page
 
-from notebooks import ROOT, chapters, rewrite
+from notebooks import ROOT, pages, rewrite
 
 SCALE = 1.25  # so pictures are 800 pixels wide, and viewers show them at this width
 COLORS = 96  # in a picture: the colors that its drawing names, and mixtures of them at edges
 NAMED = re.compile(r"#[0-9A-Fa-f]{6}\b|rgb\([\d,]+\)")
 STYLE = re.compile(r"<style>.*?</style>")  # the colors of the dark theme, which a PNG cannot follow
-AS_FILE = re.compile(r"(!\[[^\]]*\])\(\.\./figures/([\w.]+\.svg)\)")  # in a new cell
+AS_FILE = re.compile(r"(!\[[^\]]*\])\((?:\.\./)+figures/([\w.]+\.svg)\)")  # in a new cell
 AS_NAME = re.compile(r"!\[[^\]]*\]\[([\w.]+\.svg)\]")
+PICTURE_DATA = re.compile(r"^\[[\w.]+\]: data:image/\S+$", re.MULTILINE)
 DEFINITION = re.compile(r"\[([\w.]+\.svg)\]: data:image/png;base64,([\w+/=]*)")
 
 
-def as_files(text: str) -> str:
-    """Return the text with picture names that refer to the files in ``../figures``."""
-    return DEFINITION.sub(r"[\1]: ../figures/\1", text)
+def as_files(text: str, figures: str) -> str:
+    """Return the text with picture names that refer to the files in a folder."""
+    return DEFINITION.sub(rf"[\1]: {figures}/\1", text)
 
 
 def checksum(name: str) -> str:
@@ -105,13 +106,13 @@ def revised(text: str, picture: Callable[[str], str]) -> str:
 
 def write(check: bool = False) -> list[str]:
     """Embed the changed drawings, or only check them; return the names of the stale chapters."""
-    stale = rewrite(chapters(), lambda _, text: revised(text, lambda name: ""), check=True)
+    stale = rewrite(pages(), lambda _, text: revised(text, lambda name: ""), check=True)
     if stale and not check:
         with chromium() as browser:
             if browser is None:
                 sys.exit(f"Chromium draws the embedded pictures. {NO_BROWSER}")
             picture = partial(draw, browser.new_page(device_scale_factor=SCALE))
-            rewrite(chapters(), lambda _, text: revised(text, picture), check=False)
+            rewrite(pages(), lambda _, text: revised(text, picture), check=False)
     return stale
 
 

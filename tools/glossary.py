@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from course_lib.exercises.workbook.notebook_builder import SIDE_TRIPS
+
 LABELS = r"(You|Papers?$|Guess|Differs|The |One |A |An |Is |Are |Does |Do |What |Why |How |\d|\W)"
 EMPHASIS = {  # bold for emphasis, and not a term
     "after", "after grpo", "at the input", "at the output", "average", "before", "bold", "bounded",
@@ -25,7 +27,9 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
         prose = re.sub(r"```.*?```", "", "\n\n".join(texts), flags=re.S)
-        prose = re.sub(r"\]\((?=\d\d_\w+\.ipynb)", "](notebooks/", prose)
+        place = f"{SIDE_TRIPS}/" * (chapter.parent.name == SIDE_TRIPS)
+        prose = re.sub(r"\]\((?=[\w./]*\d\d_\w+\.ipynb)", f"](notebooks/{place}", prose)
+        prose = prose.replace(f"{SIDE_TRIPS}/../", "")
         for paragraph in re.split(r"\n\s*\n|\n(?=[-#|\d])", prose):
             line = re.sub(":$", ".", " ".join(paragraph.lstrip("-# ").split()))
             if line.startswith("|"):  # a row of a table
@@ -34,7 +38,7 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
             for before, sentence in zip(["", *sentences], sentences, strict=False):
                 quoted = f"{before} {sentence}" if POINTS_BACK.match(sentence) else sentence
                 for term in filter(is_term, BOLD.findall(sentence)):
-                    explained.setdefault(term.lower(), (term, chapter.name, quoted.strip()))
+                    explained.setdefault(term.lower(), (term, place + chapter.name, quoted.strip()))
     return {term: (chapter, sentence) for _, (term, chapter, sentence) in sorted(explained.items())}
 
 
@@ -48,5 +52,6 @@ def page(chapters: list[Path]) -> str:
     """Write the glossary as a page of the site, with a link from each term to its chapter."""
     lines = ["# Glossary", "", "Each entry quotes the chapter that explains the term.", ""]
     for term, (chapter, sentence) in terms(chapters).items():
-        lines += [f"**{term}**", f": {sentence} ([chapter {chapter[:2]}](notebooks/{chapter}))", ""]
+        number, name = chapter.rpartition("/")[2][:2], "side trip" if "/" in chapter else "chapter"
+        lines += [f"**{term}**", f": {sentence} ([{name} {number}](notebooks/{chapter}))", ""]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
-"""Write the files of a new chapter from tools/chapter_template, and add it to the lists.
+"""Write the files of a new chapter or side trip from tools/chapter_template.
 
-Run ``python tools/new_chapter.py 26_name``, then ``make sync``.
+Run ``python tools/new_chapter.py 28_name``, or ``python tools/new_chapter.py --side-trip 13_name``
+for a side trip from chapter 13. Then run ``make sync``.
 """
 
 import argparse
@@ -10,7 +11,8 @@ from pathlib import Path
 import nbformat
 from nbformat import v4
 
-from notebooks import ROOT, tidy
+from course_lib.exercises.workbook.notebook_builder import SIDE_TRIPS
+from notebooks import ROOT, chapters, tidy
 
 TEMPLATE = Path(__file__).with_name("chapter_template")
 FILES = {
@@ -29,10 +31,25 @@ LISTS = {  # a file, a pattern for its numbered entries, and the template of a n
 def problem(name: str, root: Path = ROOT) -> str:
     """Return what is wrong with the name of a new chapter, or nothing if it is valid."""
     if not re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?", name):
-        return f"{name!r} must be two digits and one or two lowercase words, such as 26_name"
+        return f"{name!r} must be two digits and one or two lowercase words, such as 28_name"
     places = f"notebooks/{name[:2]}_* course_lib/**/{name[3:]}.py tests/**/test_{name[3:]}.py"
     used = [path.name for place in places.split() for path in root.glob(place)]
     return f"choose another name, because {used[0]} already exists" if used else ""
+
+
+def write_side_trip(name: str, root: Path = ROOT) -> str:
+    """Write a side trip, and return the name of its file; raise ValueError if its name is bad."""
+    path = root / "notebooks" / SIDE_TRIPS / f"{name}.ipynb"
+    homes = [chapter.name for chapter in chapters(root) if chapter.name[:2] == name[:2]]
+    if not homes or not re.fullmatch(r"\d\d(_[a-z0-9]+)+", name):
+        raise ValueError(f"{name!r} must be a chapter's number and words, such as 13_few_bits")
+    if path.exists():
+        raise ValueError(f"choose another name, because {path.name} already exists")
+    text = (TEMPLATE / "side_trip.md").read_text(encoding="utf-8")
+    text = text.replace("<nn>", name[:2]).replace("<chapter>", homes[0])
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(notebook(text), encoding="utf-8")
+    return path.relative_to(root).as_posix()
 
 
 def notebook(text: str) -> str:
@@ -74,8 +91,16 @@ def write(name: str, root: Path = ROOT) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("name", help="two digits and one or two words, such as 26_name")
-    name = parser.parse_args().name
-    if wrong := problem(name):
+    parser.add_argument("name", help="two digits and one or two words, such as 28_name")
+    parser.add_argument("--side-trip", action="store_true", help="from the chapter of that number")
+    options = parser.parse_args()
+    if options.side_trip:
+        try:
+            print("wrote:", write_side_trip(options.name), "Next: make sync", sep="\n")
+        except ValueError as error:
+            parser.error(str(error))
+    elif wrong := problem(options.name):
         parser.error(wrong)
-    print("wrote:", *write(name), "What to do next: CONTRIBUTING.md, 'A new chapter'", sep="\n")
+    else:
+        files = write(options.name)
+        print("wrote:", *files, "What to do next: CONTRIBUTING.md, 'A new chapter'", sep="\n")

@@ -1,4 +1,4 @@
-"""Export the model's code from the chapters, and execute the chapters."""
+"""Export the model's code from the chapters and side trips, and execute them."""
 
 import argparse
 import re
@@ -16,13 +16,18 @@ from nbclient import execute
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbdev.export import nb_export
 
+from course_lib.exercises.workbook.notebook_builder import FOLDED, SIDE_TRIPS, notebooks_in
 from course_lib.interop.weights import missing_weights
 from course_lib.support.atomic_write import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds
-HIDE = "hide-input"  # the tag that folds a cell's source on the site
+(HIDE,) = FOLDED["tags"]  # the tag that folds a cell's source on the site
 NEEDS_WEIGHTS = "needs-weights"  # the tag of a cell that reads published weights
+GUARD = re.compile(  # the first lines of the first code cell
+    r"try:.*\n    import course_lib\nexcept ModuleNotFoundError:.*\n"
+    r'    print\("Install the course first: %pip install /path/to/the/course"\)\n?'
+)
 WIDGET = "application/vnd.jupyter.widget-view+json"
 METADATA = {  # as JupyterLab writes it; it marks a notebook with other metadata as changed
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -32,12 +37,18 @@ METADATA = {  # as JupyterLab writes it; it marks a notebook with other metadata
 
 def chapters(root: Path = ROOT) -> list[Path]:
     """Return the paths of all chapters, in order."""
-    return sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    return [path for path in pages(root) if path.parent.name != SIDE_TRIPS]
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Return the paths of all chapters, each followed by its side trips."""
+    return notebooks_in(root / "notebooks")
 
 
 def module_name(chapter: Path) -> str | None:
-    """Return the name of the module that a chapter exports, if any."""
-    exported = re.search(r'^ +"#\| default_exp (\w+)', chapter.read_text(encoding="utf-8"), re.M)
+    """Return the name of the module to which a chapter or side trip exports, if any."""
+    text = chapter.read_text(encoding="utf-8")
+    exported = re.search(r'^ +"#\| (?:default_exp|export) (\w+)', text, re.M)
     return exported[1] if exported else None
 
 
@@ -48,19 +59,19 @@ def export(root: Path = ROOT) -> list[Path]:
     changes imports on one line), and format the module with ruff.
     The folder ``root`` contains ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
     """
-    written = []
-    for chapter in chapters(root):
-        name = module_name(chapter)
+    written: dict[Path, None] = {}  # a side trip adds to its chapter's module
+    for page in pages(root):
+        name = module_name(page)
         if name is not None:
-            nb_export(chapter, lib_path=root / "course_lib")
+            nb_export(page, lib_path=root / "course_lib")
             path = root / "course_lib" / f"{name}.py"
             text = re.sub(r"^# %%.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
             text = re.sub(r"^from course_lib\.", "from .", text, flags=re.MULTILINE)
             path.write_text(text, encoding="utf-8")
-            written.append(path)
+            written[path] = None
     ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--config", root / "pyproject.toml"]
     subprocess.run([*ruff, *written], check=True, cwd=root)
-    return written
+    return list(written)
 
 
 def rewrite(paths: list[Path], revised: Callable[[Path, str], str], check: bool) -> list[str]:
@@ -118,19 +129,30 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
     and leave out progress bars, which do not have one.
     """
     notebook.metadata = nbformat.from_dict(METADATA)
+    setup = setup_of(notebook.cells)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict(metadata_of(cell))
+        cell.metadata = nbformat.from_dict(metadata_of(cell, cell in setup))
         if cell.cell_type == "code":
             cell.outputs = keep_stills(cell.outputs)
             CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, 0)
 
 
-def metadata_of(cell: nbformat.NotebookNode) -> dict:
-    """Keep a cell's tags; fold imports and helpers, and a guess, because it contains the answer."""
-    tags = [tag for tag in cell.metadata.get("tags", []) if tag != HIDE]
-    folded = HIDE in cell.metadata.get("tags", []) or cell.source.startswith("guess(")
-    if cell.cell_type == "code" and folded:
-        return {"jupyter": {"source_hidden": True}, "tags": [*tags, HIDE]}
+def setup_of(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Return the import cells, if the guard opens the first of them, as in the new shape."""
+    code = [cell for cell in cells if cell.cell_type == "code"][:2]
+    guard = GUARD.match(code[0].source) if code else None
+    if guard is None or not code[0].source[guard.end() :]:
+        return []
+    return [code[0], *(cell for cell in code[1:] if "#| default_exp" in cell.source)]
+
+
+def metadata_of(cell: nbformat.NotebookNode, is_setup: bool) -> dict:
+    """Keep a cell's tags; fold the setup, helpers, and guesses, which contain the answers."""
+    old = cell.metadata.get("tags", [])
+    tags = [tag for tag in old if tag != HIDE]
+    folded = is_setup or HIDE in old or cell.source.startswith("guess(")
+    if folded and cell.cell_type == "code":
+        return {**FOLDED, "tags": [*tags, HIDE]}
     return {"tags": tags} if tags else {}
 
 
@@ -153,10 +175,10 @@ def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookN
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["export", "run"])
-    parser.add_argument("chapters", nargs="*", type=Path, help="the chapters to run (default: all)")
+    parser.add_argument("chapters", nargs="*", type=Path, help="those to run (default: all)")
     options = parser.parse_args()
     if options.command == "export":
         print(*[path.relative_to(ROOT) for path in export()], sep="\n")
     else:
-        for chapter in options.chapters or chapters():
+        for chapter in options.chapters or pages():
             print(f"{chapter.name}: {run(chapter):.0f} s", flush=True)

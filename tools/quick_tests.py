@@ -12,9 +12,9 @@ import run_tests
 from changed_files import changed
 
 from course_lib.exercises.checking.exercise import exercises, find_exercise
-from notebooks import ROOT, chapters, module_name
+from notebooks import ROOT, module_name, pages
 
-MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in chapters()}  # by chapter
+MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in pages()}  # by chapter
 ALWAYS = "tests/repository/test_architecture.py"  # also compares the package with the exports
 CHECKS = "tests/exercises/checking/test_checks.py"
 

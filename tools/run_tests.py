@@ -12,13 +12,14 @@ from pathlib import Path
 
 from build_site import MATHJAX
 
-ROOT = Path(__file__).resolve().parent.parent
+from notebooks import ROOT, pages
+
 Parts = dict[str, list[str]]  # the name of a part, and its arguments for python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
-CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
+CHAPTERS = [path.relative_to(ROOT).as_posix() for path in pages()]
 TWO = ["-n", "2", "--dist", "loadgroup"]  # tests of a group share what they computed
 PARTS = {  # chapter 11 is first, because it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],

@@ -1,4 +1,4 @@
-"""Write a slide deck for each chapter of the built site into site/slides/ (make site).
+"""Write slides for each chapter and side trip of the built site into site/slides/ (make site).
 
 A deck contains the chapter's question and opening picture, then the formulas, figures and guesses
 of each section with the answers to the guesses, and the recap. Everything is taken from the
@@ -13,6 +13,8 @@ from urllib.parse import urljoin
 
 from lxml import html
 from lxml.html import HtmlElement
+
+from course_lib.exercises.workbook.notebook_builder import SIDE_TRIPS
 
 # solutions, and the link symbols next to headings
 LEFT_OUT = ".//details[not(ancestor::div[@class='guess'])] | .//a[@class='headerlink']"
@@ -36,22 +38,21 @@ def list_decks(page: Path, chapters: list[Path]) -> None:
 def write_decks(site: Path) -> None:
     """Write a deck for every chapter on the site."""
     (site / "slides").mkdir()
-    for path in sorted(site.glob("notebooks/*.html")):
-        chapter = html.parse(path).find(".//article/section")
-        (site / "slides" / path.name).write_text(deck(chapter, path.name), encoding="utf-8")
+    for path in [*site.glob("notebooks/*.html"), *site.glob(f"notebooks/{SIDE_TRIPS}/*.html")]:
+        chapter, name = html.parse(path).find(".//article/section"), path.relative_to(site)
+        (site / "slides" / path.name).write_text(deck(chapter, name.as_posix()), encoding="utf-8")
 
 
 def deck(chapter: HtmlElement, name: str) -> str:
-    """Return a chapter's deck, which has the chapter's file name; this changes ``chapter``."""
+    """Return the deck of the page with this name; this changes ``chapter``."""
     for part in chapter.xpath(LEFT_OUT):
         part.drop_tree()
-    chapter.rewrite_links(
-        lambda link: link if ":" in link else f"..{urljoin(f'/notebooks/{name}', link)}"
-    )
+    chapter.rewrite_links(lambda link: link if ":" in link else f"..{urljoin(f'/{name}', link)}")
     title = chapter.find("h1").text_content()
-    back = f'<p><a href="../notebooks/{name}">Open the chapter</a></p>'
+    back = f'<p><a href="../{name}">Open the chapter</a></p>'
     question, picture = chapter.find("p/strong"), chapter.find(".//img")  # the first of each
-    texts = [f"<h1>{escape(title)}</h1><p>{markup(question)}</p>{back}", markup(picture)]
+    texts = [f"<h1>{escape(title)}</h1><p>{markup(question)}</p>{back}"]
+    texts += [] if picture is None else [markup(picture)]
     for section in chapter.findall("section"):
         heading = section.find("h2").text_content()
         above = f"<h2>{escape(heading.removesuffix(' (fast track)'))}</h2>"

@@ -13,7 +13,7 @@ from pathlib import Path
 from changed_files import CODE, code_of, keep, on_disk, since_sync
 from nbclient.exceptions import CellExecutionError
 
-from notebooks import ROOT, chapters, export, out_of_step, run
+from notebooks import ROOT, export, out_of_step, pages, run
 
 STEPS = {  # scripts, and the paths whose changes make each of them necessary
     "tools/chapter_times.py": "course_lib notebooks README docs",
@@ -54,7 +54,7 @@ def shown(chapter: str) -> set[str]:
     records = {f"course_lib/records/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
     if "progress()" in code:
         return records | set(homes.values())
-    here = [one for one in questions() if chapter.startswith(f"notebooks/{one.chapter:02}_")]
+    here = [one for one in questions() if Path(chapter).name.startswith(f"{one.chapter:02}_")]
     names = {getattr(one, "exercise", "") for one in here}
     names |= {mistake.exercise for one in here for mistake in getattr(one, "mistakes", ())}
     names |= set(re.findall(r'^check\("(\w+)"', code, re.MULTILINE))
@@ -87,8 +87,8 @@ def main() -> None:
         if everything or any(file.startswith(tuple(places.split())) for file in changed):
             print(f"{script}: running", flush=True)
             subprocess.run([sys.executable, ROOT / script], cwd=ROOT, check=True)
-    for path in chapters():
-        chapter = f"notebooks/{path.name}"
+    for path in pages():
+        chapter = path.relative_to(ROOT).as_posix()
         if why := "--all" if everything else reason(chapter, changed):
             print(f"{chapter}: executed, because {why}", flush=True)
             run(path)

@@ -11,9 +11,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from build_site import POLICY, ROOT, SHIPPED, SITE
 from figure_asserts import assert_in_no_box
+from playwright.sync_api import expect
 
 from course_lib.exercises.workbook.workbook_folder import RENUMBERED
+from notebooks import pages
 
+TRIP = "notebooks/side_trips/13_quantized_weights.html"
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
     "index.html",
@@ -21,6 +24,7 @@ PAGES = [
     "notebooks/01_attention.html",
     "notebooks/06_masks.html",
     "notebooks/13_kv_cache.html",
+    TRIP,
     "api/course_lib.beam_search.html",
     "glossary.html",
 ]
@@ -252,10 +256,12 @@ def test_every_chapter_on_the_map_of_the_course_links_to_its_page(page, theme, w
 
 
 def test_the_downloads_of_a_chapter_match_their_names(site):
-    for path in ROOT.glob("notebooks/*.ipynb"):
-        text = (SITE / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
-        assert re.findall(r'href="\.\./downloads/(\w+)/[^"]+" download', text) == EDITIONS
-        fill, worked = (SITE / "downloads" / edition / path.name for edition in EDITIONS)
+    for path in pages():
+        place = path.relative_to(ROOT / "notebooks")
+        html = SITE / "notebooks" / place.with_suffix(".html")
+        links = re.findall(r'href="([^"]+)" download', html.read_text(encoding="utf-8"))
+        fill, worked = (SITE / "downloads" / edition / place for edition in EDITIONS)
+        assert [(html.parent / link).resolve() for link in links] == [fill, worked]
         assert worked.read_bytes() == path.read_bytes()
         cells = json.loads(fill.read_text(encoding="utf-8"))["cells"]
         assert not any(cell.get("outputs") for cell in cells)
@@ -281,6 +287,31 @@ def test_an_old_address_of_a_chapter_leads_to_its_new_page(page, folder, place):
         assert page.title().startswith(f"{new[:2]} · ")
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_side_trip_is_below_its_chapter_and_its_setup_is_folded(page, theme, width):
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("notebooks/13_kv_cache.html")
+    link = page.locator(".bd-sidebar-primary li.current li a")
+    assert link.all_text_contents() == ["Side trip: How few bits does a weight need?"]
+    page.get_by_role("link", name="How few bits does a weight need?", exact=True).click()
+    page.wait_for_url(f"**/{TRIP}")
+    assert "Side trip" in page.locator("article h1").inner_text()
+    assert page.locator(".bd-sidebar-primary li.current li.current").count() == 1
+    setup = page.get_by_text("import course_lib", exact=False).first
+    expect(setup).to_be_hidden()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    page.get_by_role("link", name="13 · The KV cache").last.click()
+    page.wait_for_url("**/notebooks/13_kv_cache.html")
+
+
+def test_the_search_finds_a_side_trip(page):
+    page.goto("search.html?q=how+few+bits")
+    page.wait_for_selector("ul.search li .context")
+    assert page.locator("ul.search li a").first.get_attribute("href").startswith(TRIP)
+
+
 def test_an_address_without_a_page_links_to_the_home_page(page):
     page.goto("notebooks/no_such_page.html")
     page.get_by_role("link", name="start page").click()
@@ -289,7 +320,7 @@ def test_an_address_without_a_page_links_to_the_home_page(page):
 
 def test_every_chapter_has_slides_that_fit_into_the_window(page):
     decks = {path.name for path in SITE.glob("slides/*.html")} - {f"{n}.html" for n in RENUMBERED}
-    assert decks == {f"{path.stem}.html" for path in ROOT.glob("notebooks/*.ipynb")}
+    assert decks == {f"{path.stem}.html" for path in pages()}
     for deck in sorted(decks):
         page.goto(f"slides/{deck}")
         page.wait_for_function("() => window.MathJax?.startup?.promise && Reveal.isReady()")
@@ -349,8 +380,9 @@ def test_no_link_inside_the_site_is_broken(site):
 
 
 def test_no_address_that_a_chapter_cites_is_lost(site):
-    for path in ROOT.glob("notebooks/*.ipynb"):
-        page = unescape((SITE / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"))
+    for path in pages():
+        html = SITE / path.relative_to(ROOT).with_suffix(".html")
+        page = unescape(html.read_text(encoding="utf-8"))
         cited = re.findall(r"\]\((https://[^)\s]+)\)", path.read_text(encoding="utf-8"))
         assert [address for address in cited if f'href="{address}"' not in page] == [], path.name
 

@@ -47,7 +47,7 @@ def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
     from IPython.core.interactiveshell import InteractiveShell
 
     os.chdir(folder)
-    sys.path.insert(0, folder)
+    sys.path.insert(0, "")  # the current folder, as in a kernel
     export.examine_apart = lambda package, asked, limit, texts: {
         name: Report(name, True) for names in asked.values() for name in names
     }  # another test covers the separate process

@@ -16,10 +16,9 @@ from course_lib.exercises.workbook.notebook_builder import Chapter, is_marked, s
 from course_lib.exercises.workbook.workbook_folder import TASKS, make_workbook
 from course_lib.interop.weights import missing_weights
 from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
-from notebooks import NEEDS_WEIGHTS
+from notebooks import NEEDS_WEIGHTS, pages
 
-ROOT = Path(__file__).resolve().parents[2]
-WORKED = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+WORKED = {chapter.file: chapter for chapter in map(Chapter.read, pages())}
 MODULES = frozenset({chapter.module for chapter in WORKED.values()} - {None} | set(TASKS))
 NOTHING: Mapping[str, str] = {}
 ATTEMPT = re.compile(r'^(\w+) = attempt\("\1", \1\)$', re.M)

@@ -1,11 +1,11 @@
 """The glossary contains the terms that chapters explain, including the field's terms."""
 
-from pathlib import Path
-
 import glossary
 import pytest
 
-CHAPTERS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
+from notebooks import pages
+
+PAGES = pages()
 FIELD = [
     *("embedding", "self-attention", "contextual representation", "residual stream"),
     *("forward pass", "backward pass", "epoch", "hyperparameters", "overfitting"),
@@ -20,11 +20,18 @@ FIELD = [
 
 @pytest.mark.parametrize("term", FIELD)
 def test_a_chapter_explains_each_term_of_the_field(term):
-    found = {name.lower(): sentence for name, (_, sentence) in glossary.terms(CHAPTERS).items()}
+    found = {name.lower(): sentence for name, (_, sentence) in glossary.terms(PAGES).items()}
     assert len(found[term].split()) > 4 and term in found[term].lower()
 
 
 def test_a_term_has_the_first_sentence_and_chapter_that_contain_it():
-    chapter, sentence = glossary.terms(CHAPTERS)["causal mask"]
+    chapter, sentence = glossary.terms(PAGES)["causal mask"]
     assert chapter == "06_masks.ipynb" and "earlier positions" in sentence
-    assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(CHAPTERS)
+    assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(PAGES)
+
+
+def test_a_term_of_a_side_trip_links_to_it_and_its_links_lead_from_the_glossary():
+    chapter, sentence = glossary.terms(PAGES)["quantization"]
+    assert chapter == "side_trips/13_quantized_weights.ipynb"
+    assert f": {sentence} ([side trip 13](notebooks/{chapter}))" in glossary.page(PAGES)
+    assert "](../" not in glossary.page(PAGES)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from posixpath import normpath
 from urllib.parse import urlsplit
 
 import build_site
@@ -16,7 +17,7 @@ from course_lib.exercises.workbook.notebook_builder import source_of
 from course_lib.exercises.workbook.workbook_folder import workbook_files
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = navigation.chapters()
+CHAPTERS, NOTEBOOKS = navigation.chapters(), navigation.pages()
 PAGES = [
     ROOT / p
     for pattern in ("*.md", "docs/*.md", "docs/teaching/*.md", "figures/*.md")
@@ -53,7 +54,7 @@ CITATION = re.compile(
 ISSUE = re.compile(r"\w #\d+\b")
 REPOSITORY = "https://github.com/NAME/COURSE"
 every_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-every_text = pytest.mark.parametrize("path", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)
+every_text = pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: path.stem)
 
 
 def cells(path: Path) -> list[str]:
@@ -150,16 +151,20 @@ def test_no_link_of_a_workbook_is_dead(solutions, monkeypatch):
     files = workbook_files(solutions)
     for name, content in files.items():
         if name.endswith(".ipynb"):
-            links = targets(prose(content))
-            assert not [k for k in links if not urlsplit(k).scheme and k not in files], name
+            inside = {link for link in targets(prose(content)) if not urlsplit(link).scheme}
+            found = {normpath(f"{name}/../{link}") for link in inside}
+            assert found <= files.keys(), name
             last = source_of(json.loads(content)["cells"][-1])
-            assert last == navigation.links(CHAPTERS, [p.name for p in CHAPTERS].index(name))
+            (path,) = (path for path in NOTEBOOKS if path.as_posix().endswith(f"notebooks/{name}"))
+            assert last == cells(path)[-1]
 
 
 def test_readers_can_report_a_mistake_if_the_course_has_a_repository(tmp_path, monkeypatch):
-    assert "issues/new" not in "".join(path.read_text(encoding="utf-8") for path in CHAPTERS)
+    assert "issues/new" not in "".join(path.read_text(encoding="utf-8") for path in NOTEBOOKS)
     monkeypatch.setenv("COURSE_REPOSITORY", f"{REPOSITORY}/")
-    copy = Path(shutil.copy(CHAPTERS[3], tmp_path))
+    monkeypatch.setattr(build_site, "SOURCE", tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    copy = Path(shutil.copy(CHAPTERS[3], tmp_path / "notebooks"))
     build_site.add_links([copy])
     made = workbook_files(True)[copy.name]
     end = f" · [Report a mistake]({REPOSITORY}/issues/new?title=Chapter%2003%3A%20)"

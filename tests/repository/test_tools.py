@@ -7,6 +7,8 @@ import shutil
 import subprocess
 
 import changed_files
+import navigation
+import nbformat
 import new_chapter
 import pytest
 import quick_tests
@@ -54,6 +56,17 @@ TIDIED = {
 def test_saved_outputs_contain_only_what_a_reader_needs(name):
     outputs, kept = TIDIED[name]
     assert tidied(*map(copy.deepcopy, outputs)) == kept
+
+
+def test_the_setup_of_the_new_shape_is_folded():
+    text = (new_chapter.TEMPLATE / "side_trip.md").read_text(encoding="utf-8")
+    guard = notebooks.GUARD.search(text)[0]
+    hidden = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+    for first, folded in ((guard + "\nimport torch", hidden), (guard, {}), ("import torch", {})):
+        sources = (first, "#| default_exp masks\n#| export\nimport math", "import json")
+        notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+        notebooks.tidy(notebook)
+        assert [cell.metadata for cell in notebook.cells] == [folded, folded, {}]
 
 
 def test_only_the_source_of_a_guess_is_hidden():
@@ -144,6 +157,17 @@ def test_an_invalid_or_used_chapter_name_is_rejected(name):
     assert new_chapter.problem(name) and not new_chapter.problem("99_new_idea")
 
 
+def follows_the_rules(path):
+    """Assert that a new chapter or side trip, which is not executed yet, has the new shape."""
+    test_chapters.test_the_first_code_cell_says_how_to_install_the_course(path)
+    test_chapters.test_the_opening_shows_the_puzzle_before_one_line_of_logistics(path)
+    test_chapters.test_code_cells_are_short_with_text_between_them(path)
+    test_chapters.test_a_chapter_says_nothing_about_the_machine_it_ran_on(path)
+    test_chapters.test_a_chapter_is_quiet_reproducible_and_strict(path)
+    test_chapters.test_an_export_cell_contains_exactly_one_definition(path)
+    test_chapters.test_a_rewritten_page_proves_nothing_and_doubts_in_one_box(path)
+
+
 def test_a_new_chapter_follows_the_rules_and_is_in_every_list(tmp_path):
     for page in (*new_chapter.LISTS, *new_chapter.FILES):
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
@@ -152,15 +176,52 @@ def test_a_new_chapter_follows_the_rules_and_is_in_every_list(tmp_path):
     for name in ("26_unit_vectors", "10_small_steps"):
         new_chapter.write(name, tmp_path)
         path = tmp_path / "notebooks" / f"{name}.ipynb"
-        test_chapters.test_a_chapter_ends_with_exercises_recap_and_deep_dives(path)
-        test_chapters.test_code_cells_are_short_with_text_between_them(path)
-        test_chapters.test_a_chapter_says_nothing_about_the_machine_it_ran_on(path)
-        test_chapters.test_a_chapter_is_quiet_reproducible_strict_and_asserts_its_claims(path)
-        test_chapters.test_an_export_cell_contains_exactly_one_definition(path)
+        follows_the_rules(path)
     for page, (entry, _) in new_chapter.LISTS.items():
         numbers = [found[1] for found in re.finditer(entry, (tmp_path / page).read_text(), re.M)]
         assert numbers == sorted(numbers) and {"10", "26"} <= set(numbers)
     assert [path.stem for path in notebooks.export(tmp_path)] == ["small_steps", "unit_vectors"]
+
+
+def test_a_side_trip_is_written_linked_and_exported_into_its_chapters_module(tmp_path):
+    root = tmp_path / "course"
+    (root / "course_lib").mkdir(parents=True)
+    shutil.copy(notebooks.ROOT / "pyproject.toml", root)
+    (root / "notebooks").mkdir()
+    for name in ("00_start_here", "06_masks", "07_encoder"):
+        shutil.copy(notebooks.ROOT / "notebooks" / f"{name}.ipynb", root / "notebooks")
+    for name in ("99_more", "06_Masks", "06"):
+        with pytest.raises(ValueError, match="must be a chapter's number"):
+            new_chapter.write_side_trip(name, root)
+    path = root / new_chapter.write_side_trip("06_many_masks", root)
+    with pytest.raises(ValueError, match="already exists"):
+        new_chapter.write_side_trip("06_many_masks", root)
+    follows_the_rules(path)
+    assert [page.name[3] for page in notebooks.pages(root)] == ["s", "m", "m", "e"]
+    assert notebooks.pages(root)[2] == path
+
+    def lines():
+        """Return the lines of side trips in the three chapters."""
+        navigation.write(root)
+        texts = [path.read_text(encoding="utf-8") for path in notebooks.chapters(root)]
+        return [re.findall(r'"(\*\*Side trips.*)\\n"', text) for text in texts]
+
+    link = "Does the question fit on one line?](side_trips/06_many_masks.ipynb)"
+    assert lines() == [[f"**Side trips:** [06 · {link}"], [f"**Side trips:** [{link}"], []]
+    assert "← back to [06 · Masks](../06_masks.ipynb) · [Contents]" in path.read_text()
+    before = {p.name: p.read_text() for p in notebooks.export(root)}
+    trip = nbformat.read(path, as_version=4)
+    trip.cells.insert(-1, new_code_cell("#| export masks\ndef added():\n    return 1"))
+    nbformat.write(trip, path)
+    after = {p.name: p.read_text() for p in notebooks.export(root)}
+    assert list(after) == list(before) == ["masks.py", "encoder.py"]
+    assert after["encoder.py"] == before["encoder.py"]
+    header, body = before["masks.py"].split("]\n", 1)
+    exported, rest = after["masks.py"].split("]\n", 1)
+    assert rest == f"{body}\n\ndef added():\n    return 1\n" and "added" not in header
+    assert eval(exported.partition("__all__ = ")[2] + "]")[-1] == "added"
+    path.unlink()
+    assert lines() == [[], [], []]
 
 
 def test_files_are_rewritten_only_if_they_change_and_not_by_a_check(tmp_path):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from notebooks import pages
+
 ROOT = Path(__file__).resolve().parents[2]
 LAB_SETTINGS = "lab_settings/overrides.d/course_lib.json"
 INSTALLED_SETTINGS = "share/jupyter/lab/settings/overrides.d/course_lib.json"
@@ -77,8 +79,10 @@ def test_every_command_works_from_the_wheel_and_writes_no_file_next_to_it(instal
     assert (package / "py.typed").exists()
     for command in COMMANDS:
         assert run(*command.split())
-    chapters = {path.name for path in tmp_path.glob("chapters/notebooks/*.ipynb")}
-    assert chapters == {path.name for path in ROOT.glob("notebooks/*.ipynb")}
+    chapters = {path.name for path in tmp_path.glob("chapters/notebooks/**/*.ipynb")}
+    assert chapters == {path.name for path in pages()}
+    trips = {path.name for path in tmp_path.glob("mine/side_trips/*.ipynb")}
+    assert trips == {path.name for path in pages() if path.parent.name == "side_trips"} != set()
     assert list(tmp_path.glob("data/**/*.safetensors")), "the trained models belong to the user"
     code = "import sys, course_lib; print(course_lib.__file__, 'torch' in sys.modules)"
     where, torch = run("python", "-c", code).split()

@@ -11,7 +11,7 @@ from course_lib.exercises.checking.report import rendered
 from course_lib.exercises.library import stubs
 from course_lib.exercises.library.kept_file import KeptFile
 from course_lib.exercises.library.package import LIBRARY
-from course_lib.exercises.workbook.notebook_builder import Chapter
+from course_lib.exercises.workbook.notebook_builder import Chapter, notebooks_in
 from course_lib.exercises.workbook.workbook_folder import COURSE
 
 GUESSES = KeptFile("guesses.json", "your guess", lambda entry: isinstance(entry, str))
@@ -85,7 +85,7 @@ def keep(question: str, answer: str) -> None:
 @cache
 def explanations() -> dict[str, str]:
     """Return the explanation for every question in the course's completed chapters."""
-    paths = sorted((COURSE / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    paths = notebooks_in(COURSE / "notebooks")
     sources = [source for path in paths for source in Chapter.read(path).sources]
     calls = [call for call in map(stubs.guess_call, sources) if call and len(call.args) == 2]
     pairs = [[ast.literal_eval(argument) for argument in call.args] for call in calls]

@@ -22,6 +22,8 @@ NOTE = (
     "your version passes, the chapter uses the course's definition, so the cells below run. {help} "
     "If a line says `my_… = ...`, replace the dots with your answer before you run the cell."
 )
+NUMBERED = "[0-9][0-9]_*.ipynb"
+SIDE_TRIPS = "side_trips"  # the folder of the side trips, next to the chapters
 NAVIGATION = "navigation"  # the id of the last cell: it links the chapters before and after
 EXPLAINED = ("00_", "01_")  # only these chapters explain how exercises work
 EDITIONS = ("You are in the completed edition now.", "You are in your workbook now.")  # chapter 00
@@ -36,6 +38,11 @@ KEEP = (
     "from there."
 )
 USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+AT_THE_ROOT = """import os
+
+if os.path.basename(os.getcwd()) == "side_trips":
+    os.chdir("..")  # your workbook, which contains my_lib
+"""
 STAND_INS = """
 from course_lib.exercises import attempt, export_mine
 
@@ -43,19 +50,21 @@ from course_lib.exercises import attempt, export_mine
 """
 
 Cell = dict[str, Any]
+FOLDED: Cell = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}  # in Lab, on the site
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A completed chapter: its file name and its notebook."""
+    """A completed chapter or side trip: its path in ``notebooks/`` and its notebook."""
 
     file: str
     notebook: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> "Chapter":
-        """Read a chapter."""
-        return cls(path.name, json.loads(path.read_text(encoding="utf-8")))
+        """Read a chapter or side trip."""
+        folder = f"{SIDE_TRIPS}/" if path.parent.name == SIDE_TRIPS else ""
+        return cls(folder + path.name, json.loads(path.read_text(encoding="utf-8")))
 
     @property
     def cells(self) -> list[Cell]:
@@ -69,8 +78,9 @@ class Chapter:
 
     @cached_property
     def module(self) -> str | None:
-        """Return the module of ``course_lib`` that the chapter exports, if any."""
-        marks = (re.search(r"^#\|\s*default_exp\s+(\w+)", s, re.M) for s in self.sources)
+        """Return the module of ``course_lib`` to which the notebook exports, if any."""
+        pattern = r"^#\|[ \t]*(?:default_exp|export)[ \t]+(\w+)"
+        marks = (re.search(pattern, source, re.M) for source in self.sources)
         return next((mark[1] for mark in marks if mark), None)
 
     @cached_property
@@ -109,7 +119,9 @@ class Edition:
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:
         """Yield the cells of the learner's version, including the cells that we add."""
         kinds = [*(cell["cell_type"] for cell in chapter.cells), "markdown"]
-        last_import = kinds.index("markdown", chapter.place("#| default_exp")) - 1
+        last_import = kinds.index("markdown", kinds.index("code")) - 1
+        if chapter.file.startswith(SIDE_TRIPS) and self.modules:
+            yield new_cell("at-the-root", AT_THE_ROOT, "code", FOLDED)
         for place, cell in enumerate(chapter.cells):
             if cell["cell_type"] == "code":
                 yield from self._code(cell, explained=chapter.explains(place))
@@ -120,14 +132,15 @@ class Edition:
             if place == chapter.place("You will build") and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == last_import and chapter.module and chapter.exported:
-                yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")
+                stand_ins = fallback_cell(chapter.module, chapter.exported)
+                yield new_cell("stand-ins", stand_ins, "code", cell["metadata"])
                 yield from self._whose_model(chapter.cells[: place + 1])
         if not self.exercises.keys().isdisjoint(chapter.exported):
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
             yield new_cell("export-mine", "export_mine()", "code")
         for cell in chapter.cells:
             if cell["id"] == NAVIGATION:
-                report = report_link(chapter.file, self.repository)
+                report = report_link(Path(chapter.file).name, self.repository)
                 yield new_cell(NAVIGATION, source_of(cell) + report)
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
@@ -183,14 +196,20 @@ class Edition:
             yield new_cell(cell["id"], text, cell["cell_type"], cell["metadata"])
 
 
+def notebooks_in(folder: Path) -> list[Path]:
+    """List the chapters in a folder, each followed by its side trips."""
+    found = [*folder.glob(NUMBERED), *(folder / SIDE_TRIPS).glob(NUMBERED)]
+    return sorted(found, key=lambda path: (path.name[:2], path.parent != folder, path.name))
+
+
 def source_of(cell: Cell) -> str:
     """Return a cell's text."""
     return "".join(cell["source"])
 
 
 def is_marked(source: str, mark: str) -> bool:
-    """Return whether a cell has a directive, such as ``#| export``."""
-    return re.search(rf"^#\|\s*{mark}\s*$", source, re.M) is not None
+    """Return whether a cell has a directive, such as ``#| export`` or ``#| export MODULE``."""
+    return re.search(rf"^#\|[ \t]*{mark}([ \t]+\w+)?[ \t]*$", source, re.M) is not None
 
 
 def answer_in(cell: Cell) -> str:
@@ -199,9 +218,8 @@ def answer_in(cell: Cell) -> str:
 
 
 def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None = None) -> Cell:
-    """Make a cell without outputs, and keep only the tags from the metadata."""
-    tags = (metadata or {}).get("tags")
-    cell = {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}}
+    """Make a cell without outputs."""
+    cell = {"cell_type": kind, "id": name, "metadata": dict(metadata or {})}
     code: Cell = {"outputs": [], "execution_count": None} if kind == "code" else {}
     return cell | code | {"source": text.splitlines(keepends=True)}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.public_issues import course_repository
 from course_lib.exercises.library.package import INIT, LIBRARY, module_text
-from course_lib.exercises.workbook.notebook_builder import HELP, Chapter, Edition
+from course_lib.exercises.workbook.notebook_builder import HELP, Chapter, Edition, notebooks_in
 from course_lib.support.atomic_write import replacing, write_whole
 from course_lib.support.terminal import as_typed
 
@@ -104,7 +104,7 @@ def copy_chapters(folder: Path) -> Path:
         return folder / "notebooks" / "00_start_here.ipynb"
     _check_folder(folder)
     renumber(folder / "notebooks")
-    sources = sorted(COURSE.glob("notebooks/*.ipynb"))
+    sources = notebooks_in(COURSE / "notebooks")
     files = {str(path.relative_to(COURSE)): path.read_bytes() for path in sources}
     missing = {name: text for name, text in files.items() if not (folder / name).exists()}
     has_chapters = any(name.endswith(".ipynb") for name in files.keys() - missing.keys())
@@ -139,8 +139,9 @@ def _holds_files(folder: Path) -> bool:
 
 def workbook_files(solutions: bool) -> dict[str, bytes]:
     """Map the path of each file in a workbook to its content."""
-    worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
-    modules = [*(c.module for c in worked if c.module and c.exported), *TASKS]
+    worked = [Chapter.read(path) for path in notebooks_in(COURSE / "notebooks")]
+    exported = dict.fromkeys(c.module for c in worked if c.module and c.exported)
+    modules = [*exported, *TASKS]
     texts = {
         f"{LIBRARY}/__init__.py": INIT,  # the first file shows that the folder is a workbook
         "README.md": "",  # and the second one, whether it holds the solutions

@@ -25,6 +25,7 @@ from course_lib.exercises.checking.report import Stage
 from course_lib.exercises.checking.trial import try_out
 from course_lib.exercises.library.stubs import stub
 from course_lib.exercises.workbook.notebook_builder import Chapter
+from notebooks import pages
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -51,7 +52,7 @@ every_exercise = pytest.mark.parametrize("name", exercises())
 def test_every_check_of_a_chapter_is_an_exercise_of_its_module():
     asked = [
         (chapter.module, name)
-        for chapter in map(Chapter.read, sorted(ROOT.glob("notebooks/*.ipynb")))
+        for chapter in map(Chapter.read, pages())
         for source in chapter.sources
         for name in re.findall(r'^check\("(\w+)", \1\)', source, re.M)
     ]

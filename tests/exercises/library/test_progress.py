@@ -14,8 +14,9 @@ from course_lib.exercises.library.package import INIT
 from course_lib.exercises.library.progress import Item, Progress, items, note, noted, progress
 from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import Chapter
+from notebooks import chapters
 
-CHAPTERS = [Chapter.read(path) for path in Path(__file__).parents[3].glob("notebooks/*.ipynb")]
+CHAPTERS = [Chapter.read(path) for path in chapters()]
 RIGHT = Report("causal_mask", True)
 WRONG = Report("causal_mask", False, "transposed", "a hint")
 STUB = Report("causal_mask", False, attempted=False)

@@ -9,7 +9,7 @@ from workbook_solver import WORKED, filled, run_chapter, write_workbook
 
 pytestmark = [pytest.mark.workbook, pytest.mark.textbooks]
 ALL = [
-    pytest.param(book, file, id=f"{book}-{file[:2]}", marks=pytest.mark.xdist_group(book))
+    pytest.param(book, file, id=f"{book}-{file[:-6]}", marks=pytest.mark.xdist_group(book))
     for book in BOOKS
     for file in WORKED
 ]
@@ -26,5 +26,5 @@ def test_every_cell_runs_with_the_answers_of_a_book(book, file, workbook):
     """Chapters export their answers, so the chapters of one book run one after another."""
     cells = filled(workbook(book), file, cells_of(book), others=True)
     with Runner() as runner:
-        said, _ = run_chapter(runner, cells, workbook(book))
+        said, _ = run_chapter(runner, cells, (workbook(book) / file).parent)
     assert not [name for name, words in said.items() if "Not yet:" in words]

@@ -25,6 +25,7 @@ from course_lib.exercises.library.progress import note
 from course_lib.exercises.workbook import workbook_folder as workbook
 from course_lib.exercises.workbook.notebook_builder import (
     EDITIONS,
+    FOLDED,
     Chapter,
     Edition,
     fenced,
@@ -76,6 +77,32 @@ def learned(
     edition = Edition(tasks, frozenset({"masks", "attention"}), solutions, repository)
     made = edition.notebook(Chapter("01_small.ipynb", notebook(*cells)))
     return {c["id"]: {**c, "source": source_of(c)} for c in made["cells"]}
+
+
+def test_a_side_trip_runs_in_the_workbook_and_exports_to_its_chapters_module(tmp_path, monkeypatch):
+    guard = "try:\n    import course_lib\nexcept ModuleNotFoundError:\n    print('Install it')"
+    setup = cell("setup", f"{guard}\n\nfrom course_lib.attention import LIMIT", **FOLDED)
+    text = cell("text", "Add.", "markdown")
+    task = cell("task", DOUBLE.replace("export", "export masks"))
+    page = {**notebook(), "cells": [FRONT[0], setup, text, task]}
+    trip = Chapter("side_trips/01_twice.ipynb", page)
+    assert (trip.module, trip.exported) == ("masks", ["double"])
+    tasks = {"double": Exercise("double", "masks", minutes=1, core={})}
+    made = Edition(tasks, frozenset({"masks", "attention"})).notebook(trip)["cells"]
+    found = {c["id"]: source_of(c) for c in made}
+    assert list(found)[:4] == ["at-the-root", "title", "setup", "stand-ins"]
+    assert all(made[n]["metadata"] == FOLDED for n in (0, 2, 3))
+    assert "    import course_lib\n" in found["setup"] and "from my_lib.attention" in found["setup"]
+    assert "from course_lib.masks import double" in found["stand-ins"]
+    assert found["task"].endswith('double = attempt("double", double)')
+    assert "my_lib/masks.py" in found["into-your-library"] and found["export-mine"]
+    (tmp_path / "side_trips").mkdir()
+    monkeypatch.chdir(tmp_path / "side_trips")
+    for _ in range(2):
+        exec(found["at-the-root"], {})
+        assert Path.cwd() == tmp_path
+    single = Edition(tasks, frozenset()).notebook(trip)["cells"]
+    assert single[0]["id"] == "title", "a downloaded side trip stands alone"
 
 
 # --- stubs: source surgery
