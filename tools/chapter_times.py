@@ -1,4 +1,4 @@
-"""Update each chapter's times in its box, chapter 00, the README and the home page.
+"""Update each chapter's times in its opening, the README and the home page.
 
 The box states the reading time of a chapter, and each exercise states its own time. The fast
 track takes a fraction of the reading time, in proportion to its words, cells and pictures.
@@ -15,10 +15,9 @@ from notebooks import ROOT, chapters, rewrite
 BOX = re.compile(
     r"((?:About|\*Time:\*) (\d+) minutes(?:\s+to\s+read)?,\s+)\d+(\s+with\s+the\s+exercises\.)"
 )
-ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
 TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all the exercises, about )\d+")
 FAST_TOTAL = re.compile(r"(fast track(?:(?!\n\n).)*?takes?\s+about\s+)\d+(\s+hours)", re.DOTALL)
-FAST_TRACK = range(13)  # the chapters that have fast-track sections
+FAST_TRACK = range(2, 13)  # the chapters that have fast-track sections
 FAST = " (fast track)"  # the end of a fast-track heading
 NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\][(\[][^)\]]*[)\]]|\[[\w.]+\]: data:\S+|<[^>]+>"
 WORDS_PER_MINUTE = 200  # plus a minute for each code cell and each picture
@@ -78,8 +77,6 @@ def revised(text: str, number: str, times: Times) -> str:
     hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
     text = TOTAL.sub("\\g<1>{}\\g<2>{}".format(*hours), text)
     text = FAST_TOTAL.sub(f"\\g<1>{hours[2]}\\g<2>", text)
-    if number == "00":
-        text = ROW.sub(lambda row: "{} {} | {} |".format(row[1], *times[row[2]]), text)
     return BOX.sub(lambda box: f"{box[1]}{times[number][1]}{box[3]}", text)
 
 

@@ -23,7 +23,6 @@ FILES = {
 }
 LISTS = {  # a file, a pattern for its numbered entries, and the template of a new entry
     "README.md": (r"^\| (\d\d) \| \[.*\n", "readme_row.txt"),
-    "notebooks/00_start_here.ipynb": (r'^ +"\| (\d\d) \|.*\| \d+ \| \d+ \|\\n",\n', "contents.txt"),
     "docs/teaching/chapters.md": (r"^## (\d\d) .*\n(?:(?!## ).*\n)*?(?=\n## |\Z)", "lesson.md"),
 }
 

@@ -24,14 +24,6 @@ def test_the_fast_track_uses_no_name_from_other_sections(path):
 
 
 @chapter
-def test_chapter_00_lists_the_fast_track(path):
-    marked = [h.removesuffix(FAST) for h, _ in sections(read(path)) if h.endswith(FAST)]
-    start = "\n".join(cell.source for cell in read(CHAPTERS[0]))
-    number = f"[{path.name[:2]}]({path.name})" if path != CHAPTERS[0] else "00"
-    assert f"| {number} | {' · '.join(marked)} |" in start
-
-
-@chapter
 def test_the_fast_track_is_a_part_of_the_main_path(path):
     headings = [heading for heading, _ in sections(read(path))]
     main = headings[: headings.index("Recap")]
