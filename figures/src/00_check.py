@@ -8,11 +8,13 @@ from drawing import Box, group, page, rect, tag, text
 
 from course_lib.exercises import check
 from course_lib.exercises.checking.report import Report
+from course_lib.support.input_checks import check_sizes
 
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 HEAD = "def causal_mask(length, device=None):"
 STUB = "    raise NotImplementedError"
-ONES = "    ones = torch.ones(length, length, dtype=torch.bool, device=device)"
+SIZES = "    check_sizes(length=length)"
+ONES = f"{SIZES}\n    ones = torch.ones(length, length, dtype=torch.bool, device=device)"
 UPPER, LOWER = (f"{ONES}\n    return ones.{name}()" for name in ("triu", "tril"))
 COLORS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
 HIDDEN = "••••"
@@ -25,7 +27,7 @@ def attempts() -> list[tuple[str, Report]]:
     hint = "Replace raise NotImplementedError with your own lines."
     found = [(STUB, Report("causal_mask", False, hint=hint, attempted=False))]
     for body in (UPPER, LOWER):
-        names: dict = {"torch": torch}
+        names: dict = {"torch": torch, "check_sizes": check_sizes}
         exec(f"{HEAD}\n{body}", names)
         found.append((body, check("causal_mask", names["causal_mask"])))
     return found

@@ -30,7 +30,7 @@ def test_a_learner_is_told_which_mistake_was_made_and_then_that_it_is_correct(co
     lab.expect_output(exercise, "This is what you get when")
     lab.expect_output(exercise, "Not yet: causal_mask")
     lab.run_cell(exercise, cells[exercise].replace(STUB, RIGHT))
-    lab.expect_output(exercise, "Correct: causal_mask")
+    lab.expect_output(exercise, "so you can continue: causal_mask")
     last = max(cells)
     lab.run_cell(last)
     lab.expect_output(last, "my_lib/masks.py: 1 of 2 are yours")

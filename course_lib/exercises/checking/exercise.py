@@ -18,6 +18,7 @@ from course_lib.exercises.checking.trial import Trial, errors_trial, usual_setti
 
 PACKAGE = Path(__file__).resolve().parents[2]
 BANK = PACKAGE / "exercises" / "bank"
+INPUT_CHECKS = "input checks"
 Entry = TypeVar("Entry")
 
 
@@ -108,7 +109,7 @@ def _with_errors(exercise: Exercise, names: Mapping[str, Any]) -> Exercise:
     if not exercise.rejects:
         return exercise
     promised = errors_trial(exercise.name, exercise.rejects, names)
-    return replace(exercise, extras={**exercise.extras, "errors": (promised,)})
+    return replace(exercise, extras={**exercise.extras, INPUT_CHECKS: (promised,)})
 
 
 def _room(module: str) -> ModuleType:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from course_lib.exercises.checking.exercise import Exercise, find_exercise
+from course_lib.exercises.checking.exercise import INPUT_CHECKS, Exercise, find_exercise
 from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.signatures import fit, same_value, signature_of
@@ -20,9 +20,9 @@ WEIGHTS = "the course's initial weights, which also depend on the order of the l
 def lacking(report: Report, answer: Any) -> str:
     """List what an answer that passed lacks before later cells run it; empty if nothing.
 
-    Later cells run an answer that has the course's signatures and passes all extras but half
-    precision, because chapters compute in float32. A class also needs the course's attributes and,
-    if it is a module, its parameters and initial weights.
+    Later cells run an answer that has the course's signatures and passes all extras, except for the
+    input checks and half precision, because chapters compute in float32. A class also needs the
+    course's attributes and, if it is a module, its parameters and initial weights.
     """
     exercise = find_exercise(report.name)
     names: list[str] = []
@@ -34,8 +34,8 @@ def lacking(report: Report, answer: Any) -> str:
         weights = not names and course["weights"] != mine.get("weights")
     lacks = [f"the signature `{text}`" for text in _signatures(answer, exercise.definition)]
     lacks += [f"the names {', '.join(f'`{name}`' for name in names)}"] * bool(names)
-    unused = {"half precision", *["names"] * bool(names)}
-    extras = [stage for stage in report.missed if stage not in unused]
+    apart = {INPUT_CHECKS, "half precision", *["names"] * bool(names)}
+    extras = [stage for stage in report.missed if stage not in apart]
     lacks += [f"the extras {' · '.join(extras)}"] * bool(extras)
     lacks += [WEIGHTS] * weights
     return "; ".join(lacks)

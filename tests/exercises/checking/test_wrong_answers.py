@@ -182,7 +182,7 @@ UNNAMED = {
         ("half precision", ".to(x.dtype)", ""),
         ("half precision", "angles.cos().to(x.dtype), angles", "angles.to(x.dtype).cos(), angles"),
         ("half precision", "angles.sin().to(x.dtype)", "angles.to(x.dtype).sin()"),
-        ("errors", "angles.shape != (T, d_k / 2)", "angles.shape[1] != d_k / 2"),
+        ("input checks", "angles.shape != (T, d_k / 2)", "angles.shape[1] != d_k / 2"),
     ),
     "greedy_decode": (
         ("work", decoding.READ, decoding.AGAIN),
@@ -216,13 +216,13 @@ UNNAMED = {
         )
     ),
     "batch_by_tokens": (
-        ("errors", "sum(lengths[pair]) > tokens", "False"),
-        ("errors", "sum(lengths[pair]) > tokens", "lengths[pair][0] > tokens"),
-        ("errors", "raise ValueError(", "raise RuntimeError("),
+        ("input checks", "sum(lengths[pair]) > tokens", "False"),
+        ("input checks", "sum(lengths[pair]) > tokens", "lengths[pair][0] > tokens"),
+        ("input checks", "raise ValueError(", "raise RuntimeError("),
     ),
-    "causal_mask": (("errors", "length < 1", "length < 0"),),
-    "warmup_inverse_sqrt": (("errors", "min(step, d_model, warmup_steps)", "min(step, d_model)"),),
-    "label_smoothed_cross_entropy": (("errors", "0 <= smoothing <= 1", "0 <= smoothing"),),
+    "causal_mask": (("input checks", "length < 1", "length < 0"),),
+    "warmup_inverse_sqrt": (("input checks", "(step, d_model, warmup_steps)", "(step, d_model)"),),
+    "label_smoothed_cross_entropy": (("input checks", "0 <= smoothing <= 1", "0 <= smoothing"),),
 }  # fmt: skip
 SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for slip in kinds[name]]
 
@@ -239,14 +239,14 @@ def test_a_search_that_never_ends_and_an_option_that_is_missing_are_told_apart()
     )
     endless = define(search, "batching", "cut_by_searching", "<search>", vars(batching))
     report = examine("batch_by_tokens", endless)
-    assert report.missed == ["errors"] and "raises TimeoutError" in report.detail
+    assert report.missed == ["input checks"] and "raises TimeoutError" in report.detail
     unclipped = (
         ("    *,\n    clip_norm: float = math.inf,\n", ""),
         ("not clip_norm > 0", "False"),
         ("clip_norm < math.inf", "False"),
     )
     stages = examine("training_step", book("training_step", *unclipped)).stages
-    assert [stage.wrong for stage in stages if stage.name == "errors"] == [False]
+    assert [stage.wrong for stage in stages if stage.name == "input checks"] == [False]
 
 
 A, M = "scaled_dot_product_attention", "MultiHeadAttention"

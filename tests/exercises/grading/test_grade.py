@@ -361,20 +361,20 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
     assert out.startswith("✗ Not yet: causal_mask\n") and "upper triangle" in out
     assert cli.main(["check", "padding_mask", "--json", "--folder", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
-    stages = found.pop("stages")
+    stages, hint = found.pop("stages"), found.pop("hint")
     assert stages[0] == {"name": "real tokens", "core": True, "held": True, "wrong": False}
     assert found == {
         "name": "padding_mask",
         "state": "correct",
         "passed": True,
-        "complete": True,
+        "complete": False,
         "attempted": True,
-        "kind": None,
+        "kind": "property",
         "mistake": None,
         "in_the_chapter": {"state": None, "mistake": None, "means": None},
-        "hint": "",
-        "detail": "4 trials",
+        "detail": "padding_mask(torch.ones(3), 0): raises IndexError, expected raises ValueError",
     }
+    assert hint.endswith("The docstring promises a ValueError.")
     assert cli.main(["check", "split_heads", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["state"] == "not attempted" and "export_mine()" in found["hint"]

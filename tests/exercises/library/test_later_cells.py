@@ -30,6 +30,7 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("causal_mask", "", ("length", "length"), ("torch.ones(", "torch.ones(*[], ")),
     ("causal_mask", "", ("| None = None)", "| None = None, more=0)")),
     ("causal_mask", "the signature `causal_mask(length, device=None)`", ("length", "size")),
+    ("causal_mask", "", ("length < 1", "length < 0")),
     ("causal_mask", "the extras device", (", device=device", "")),
     ("FeedForward", "", ("super()", "super(FeedForward, self)")),
     ("FeedForward", "", ("dropout: float = 0.0", "dropout=0")),
