@@ -81,6 +81,8 @@ def judge_prediction(question: Prediction, answer: object) -> Report:
         guess = torch.as_tensor(answer, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         guess = None
+    if guess is not None and guess.numel() == truth.numel() == 1 and hasattr(answer, "item"):
+        guess = guess.reshape(truth.shape)  # a tensor or an array with one number counts as it
     if guess is not None and guess.dim() > truth.dim() >= 1:
         guess = guess.squeeze()  # a table with one row counts as a list
     if guess is None or guess.shape != truth.shape:

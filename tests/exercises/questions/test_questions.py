@@ -54,6 +54,15 @@ def test_an_answer_that_is_a_function_is_called_and_its_mistake_is_explained():
     assert predict("weights_of_the_picture", not_written).state == UNTOUCHED
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_tensor_or_an_array_with_one_element_is_a_number(shape):
+    right = torch.full(shape, find("parameters_of_gpt2", Prediction).truth(), dtype=torch.float64)
+    for answer in (right, right.numpy(), right.clone().requires_grad_()):
+        assert predict("parameters_of_gpt2", answer).passed
+        assert not predict("parameters_of_gpt2", answer + 1).passed
+    assert "please" in predict("parameters_of_gpt2", right.expand(2, *shape)).hint
+
+
 def not_written(*_):
     raise NotImplementedError
 
