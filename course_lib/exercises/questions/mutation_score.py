@@ -84,11 +84,7 @@ def judge_test(question: TestQuestion, test: object) -> Report:
         hint = "Replace `raise NotImplementedError` with your test."
         return Report(question.name, False, hint=hint, attempted=False)
     if alarm is not None:
-        hint = "A false alarm: your test itself raises an error on a correct answer."
-        if isinstance(alarm, AssertionError):
-            hint = f"A false alarm: your test fails on a correct answer.{_tolerance(test)}"
-        detail = "\n".join(explain(alarm))
-        return Report(question.name, False, "false_alarm", hint, "equality", detail)
+        return _false_alarm(question.name, test, alarm)
     wrong = question.wrong()
     outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
     caught = {name for name, (error, _) in outcomes.items() if error is not None}
@@ -108,6 +104,14 @@ def judge_test(question: TestQuestion, test: object) -> Report:
         more = f" and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
         detail += f"\nnot found: {', '.join(beyond[:MOST])}{more}"
     return Report(question.name, True, detail=detail)
+
+
+def _false_alarm(name: str, test: object, alarm: BaseException) -> Report:
+    """Report a test that raises an error on a correct answer."""
+    hint = "A false alarm: your test itself raises an error on a correct answer."
+    if isinstance(alarm, AssertionError):
+        hint = f"A false alarm: your test fails on a correct answer.{_tolerance(test)}"
+    return Report(name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
 
 
 def _tolerance(test: object) -> str:
