@@ -1,4 +1,7 @@
-"""The commands for learners, such as ``learn`` and ``check``, and ``grade`` for teachers."""
+"""The commands for learners, such as ``learn`` and ``check``, and ``grade`` for teachers.
+
+A command imports what needs torch only when it is called, because importing torch is slow.
+"""
 
 import argparse
 import json
@@ -8,18 +11,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from course_lib.cli.command_line import add_command, whole_from_one
-from course_lib.exercises.checking.exercise import find_exercise, known_mistakes
+from course_lib.exercises.checking.contents import items, module_of
 from course_lib.exercises.grading.grade import LIMIT, grade
 from course_lib.exercises.library.package import LIBRARY, find_library
 from course_lib.exercises.library.progress import noted, progress
 from course_lib.exercises.library.separate_process import examine_apart, state_of
-from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.jupyter_lab import next_chapter, open_in_jupyterlab, show_places
-from course_lib.exercises.workbook.workbook_folder import (
-    copy_chapters,
-    make_workbook,
-    restore_workbook,
-)
 from course_lib.support.terminal import as_typed, paint, paint_signs, tell
 
 USUAL = "(default: this folder if it is a workbook, otherwise workbook/)"
@@ -87,6 +84,8 @@ def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
 
 def learn_command(options: argparse.Namespace) -> int:
     """Create the workbook or restore its missing files, and open the next chapter."""
+    from course_lib.exercises.workbook.workbook_folder import restore_workbook
+
     folder, for_jupyterlab = _folder_and_options(options, usual_workbook())
     written, current = restore_workbook(folder)
     if f"{LIBRARY}/__init__.py" in written:
@@ -104,6 +103,8 @@ def learn_command(options: argparse.Namespace) -> int:
 
 def lab_command(options: argparse.Namespace) -> int:
     """Copy any completed chapters that are missing, and open the first chapter."""
+    from course_lib.exercises.workbook.workbook_folder import copy_chapters
+
     here = Path("notebooks", "00_start_here.ipynb").is_file()
     folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
     first = copy_chapters(folder)
@@ -121,6 +122,8 @@ def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, 
 
 def workbook_command(options: argparse.Namespace) -> int:
     """Write the workbook, and print commands to restore the changed files that were moved."""
+    from course_lib.exercises.workbook.workbook_folder import make_workbook
+
     folder = options.folder
     moved = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
     if moved:
@@ -153,12 +156,10 @@ def usual_workbook() -> str:
 
 def check_command(options: argparse.Namespace) -> int:
     """Check one answer in the learner's library, and print the report."""
-    for question in questions():
-        if question.name == options.name:
-            raise ValueError(
-                f"{question.name} is checked by its cell in chapter {question.chapter:02}"
-            )
-    module = find_exercise(options.name).module
+    for item in items():
+        if item.name == options.name and item.kind != "build":
+            raise ValueError(f"{item.name} is checked by its cell in chapter {item.chapter:02}")
+    module = module_of(options.name)
     package = find_library(options.folder)
     tell(f"Checking {options.name} in {package}")
     (report,) = examine_apart(package, {module: [options.name]}, LIMIT).values()
@@ -182,6 +183,8 @@ def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
 
     That attempt may have failed, even though ``my_lib`` contains only answers that passed.
     """
+    from course_lib.exercises.checking.exercise import known_mistakes
+
     kept = noted(package, name)
     meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}
     return kept | {"means": meanings.get(kept["mistake"] or "")}

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 
 from course_lib.cli.command_line import COMMANDS, STOPPED, did_you_mean
 from course_lib.cli.command_options import TASK_OPTIONS, add_commands, announce
+from course_lib.cli.exercise_commands import add_learners_commands
 from course_lib.support.quoted_text import shortened
 from course_lib.support.terminal import as_typed, paint, print_what_fits, runnable
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
-LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports torch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,9 +153,5 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     usual = "gpt" if command == "sample" else "numbers"
     top.task = task if task in TASK_OPTIONS else usual
     add_commands(top.commands, top.task)
-    if not command or command in LEARNERS:
-        resolve_name("course_lib.cli.exercise_commands:add_learners_commands")(top.commands)
-    else:
-        for name in LEARNERS:
-            top.commands.add_parser(name)
+    add_learners_commands(top.commands)
     return top

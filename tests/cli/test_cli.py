@@ -84,6 +84,7 @@ def test_the_help_lists_every_command_and_task(capsys):
 
 def test_the_first_output_does_not_wait_for_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit(7)")
+    (tmp_path / "w" / "my_lib").mkdir(parents=True)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     for words, code, said in [
         ("", 0, "Learn the Transformer"),
@@ -92,10 +93,16 @@ def test_the_first_output_does_not_wait_for_torch(tmp_path):
         ("train --help", 0, "usage: course train"),
         ("train --steps 0", 2, ""),
         ("train --to fr", 7, "Training a number-word translator, English to French, trained"),
-        ("check causal_mask", 7, ""),
+        ("progress w", 0, "0 of "),
+        ("check caused_mask", 2, ""),
+        ("check causal_mask --folder w", 1, "○ Not attempted yet: causal_mask"),
+        ("grade w --out .", 0, "the learners' code runs"),
+        ("learn w/new --copy-only", 7, ""),
     ]:
         command = [sys.executable, "-m", "course_lib.cli", *words.split()]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
         assert done.returncode == code and done.stdout.startswith(said), done
 
 

@@ -16,7 +16,7 @@ from code_metrics import code_lines, core_lines, definitions
 from torch import nn
 
 import notebooks
-from course_lib.exercises.checking.exercise import chapters
+from course_lib.exercises.checking.contents import chapters
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "course_lib"

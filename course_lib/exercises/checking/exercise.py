@@ -1,25 +1,20 @@
 """Look up exercises, their known mistakes and their correct answers in the bank."""
 
-import difflib
-import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from itertools import accumulate
-from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
+from course_lib.exercises.checking.contents import BANK, chapters, look_up
 from course_lib.exercises.checking.mistake import Mistake, course_definition
 from course_lib.exercises.checking.report import Stage
 from course_lib.exercises.checking.trial import Trial, errors_trial, usual_settings
 
-PACKAGE = Path(__file__).resolve().parents[2]
-BANK = PACKAGE / "exercises" / "bank"
 INPUT_CHECKS = "input checks"
-Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -88,16 +83,6 @@ class Exercise:
 
 
 @cache
-def chapters() -> dict[str, int]:
-    """Map each module to the number of the chapter that exports it, in chapter order."""
-    pattern = re.compile(r"File to edit: \S*?(\d\d)_\w+\.ipynb")
-    heads = {path.stem: path.read_text("utf-8")[:400] for path in PACKAGE.glob("*.py")}
-    numbers = {module: pattern.search(head) for module, head in heads.items()}
-    numbered = [(int(number[1]), module) for module, number in numbers.items() if number]
-    return {module: number for number, module in sorted(numbered)}
-
-
-@cache
 def _catalogue() -> dict[str, Exercise]:
     """Return the exercises from all chapters, by name."""
     rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
@@ -144,14 +129,3 @@ def right_answers(name: str) -> tuple[Any, ...]:
     """Return the bank's correct answers to an exercise, other than the course's definition."""
     whole = vars(_room(find_exercise(name).module)).get("WHOLE_ANSWERS", {})
     return (*(way.implementation for way in right_ways(name)), *whole.get(name, ()))
-
-
-def look_up(name: str, entries: Mapping[str, Entry], kind: str, place: str = "") -> Entry:
-    """Return the entry with a given name, or raise a ValueError that lists three similar names.
-
-    The message also contains ``place``, which says where the entries are defined.
-    """
-    if name in entries:
-        return entries[name]
-    near = difflib.get_close_matches(str(name), entries, n=3, cutoff=0.0)
-    raise ValueError(f"there is no {kind} {name!r}{place}; did you mean {', '.join(near)}?")

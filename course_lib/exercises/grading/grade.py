@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from course_lib.exercises.checking.exercise import chapters, exercises, find_exercise
+from course_lib.exercises.checking.contents import chapters, items, module_of
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.package import LIBRARY
 from course_lib.exercises.library.separate_process import BROKEN, examine_apart, state_of
@@ -108,7 +108,8 @@ def package_of(folder: Path) -> Path | None:
 
 def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
     """Return a learner's rows in chapter order, no matter what the learner's code does."""
-    asked = {m: list(names) for m, names in groupby(exercises(), lambda n: find_exercise(n).module)}
+    names = [item.name for item in items() if item.kind == "build"]
+    asked = {module: list(some) for module, some in groupby(names, module_of)}
     hint, kind = f"there is no {LIBRARY}, or it is a link", None
     reports = {}
     try:
@@ -117,9 +118,9 @@ def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
     except Exception as error:  # one learner's files must not stop the grading of the class
         hint, kind = str(error) or type(error).__name__, BROKEN
     rows = []
-    for name in exercises():
+    for name in names:
         report = reports.get(name) or Report(name, False, hint=hint, kind=kind, attempted=False)
-        module = find_exercise(name).module
+        module = module_of(name)
         result = (state_of(report), report.mistake or "", report.hint)
         chapter = f"{chapters()[module]:02} {module}"
         rows.append(Row(*map(printable, (learner, chapter, name, *result))))

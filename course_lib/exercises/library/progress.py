@@ -6,29 +6,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.checking.exercise import chapters, exercises, find_exercise
+from course_lib.exercises.checking.contents import Item, chapters, items
 from course_lib.exercises.checking.report import CORRECT, UNTOUCHED, WRONG, Report
 from course_lib.exercises.library.kept_file import KeptFile
 from course_lib.exercises.library.package import LIBRARY, find_library
-from course_lib.exercises.questions.question import questions
 
 CELLS = 10  # of a bar
 STATES = (UNTOUCHED, WRONG, CORRECT)
 PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state"] in STATES)
-
-
-@dataclass(frozen=True)
-class Item:
-    """An exercise or question: its chapter, kind (such as ``"build"``), and time in minutes."""
-
-    name: str
-    chapter: int
-    kind: str
-    minutes: int
-
-    def __str__(self) -> str:
-        """Show everything but the chapter."""
-        return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,14 +93,6 @@ def noted(package: Path, name: str) -> dict[str, str | None]:
     entry = PROGRESS.read(package).get(name, {})
     mistake = entry.get("mistake")
     return {"state": entry.get("state"), "mistake": mistake if isinstance(mistake, str) else None}
-
-
-def items() -> list[Item]:
-    """List every exercise and question in chapter order."""
-    built = [find_exercise(name) for name in exercises()]
-    listed = [Item(one.name, chapters()[one.module], "build", one.minutes) for one in built]
-    listed += [Item(asked.name, asked.chapter, asked.kind, asked.minutes) for asked in questions()]
-    return sorted(listed, key=lambda item: item.chapter)
 
 
 def _add(report: Report, entries: dict[str, Any]) -> bool:

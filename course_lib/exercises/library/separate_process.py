@@ -23,9 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.contents import PACKAGE
 from course_lib.exercises.checking.report import Report, Stage
-from course_lib.exercises.library.fallbacks import COURSE, PASSED_OVER, from_course
 from course_lib.exercises.library.package import LIBRARY
 
 BROKEN = "did not run"
@@ -90,7 +89,7 @@ def _source(copy: Path, file: Path) -> tuple[str, str]:
 def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
     """Run ``main`` in a separate process; return the lines that it sent, and how it ended."""
     env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(COURSE.parent), env.get("PYTHONPATH")]))
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE.parent), env.get("PYTHONPATH")]))
     env |= {"OMP_NUM_THREADS": "1"} | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
     command = [sys.executable, "-P", "-B", "-m", __name__, str(place), json.dumps(todo)]
     with tempfile.TemporaryFile() as sent:
@@ -244,6 +243,9 @@ def _tried(name: str, module: ModuleType) -> Report:
 
     Meanwhile, the answer has its own name in the module, because it may use that name.
     """
+    from course_lib.exercises.checking.check import examine  # only this process imports torch
+    from course_lib.exercises.library.fallbacks import PASSED_OVER, from_course
+
     used = getattr(module, name, None)
     candidate = PASSED_OVER.get(used, used) if from_course(used) else used
     if candidate is None or from_course(candidate):

@@ -4,7 +4,7 @@ import ast
 import textwrap
 from functools import cache, cached_property
 
-from course_lib.exercises.checking.exercise import look_up
+from course_lib.exercises.checking.contents import look_up
 from course_lib.exercises.checking.mistake import course_source
 from course_lib.exercises.checking.report import Report, Stage
 from course_lib.exercises.questions.clinic_cases import CASES, DECOYS, Case

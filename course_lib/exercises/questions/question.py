@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from course_lib.exercises.checking.exercise import look_up
+from course_lib.exercises.checking.contents import look_up
 from course_lib.exercises.questions.clinic_cases import CASES, Case
 from course_lib.exercises.questions.mutation_score import TESTS, TestQuestion
 from course_lib.exercises.questions.predictions import PREDICTIONS, Prediction

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.cli import main as cli
+from course_lib.exercises.checking.contents import module_of
 from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.package import INIT
@@ -116,13 +117,13 @@ def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
 
 def test_every_task_is_listed_once_by_chapter():
     numbers = {chapter.module: int(chapter.file[:2]) for chapter in CHAPTERS}
-    found = [(item.name, item.chapter, item.minutes) for item in items()]
     built = [find_exercise(name) for name in exercises()]
-    wanted = [(exercise.name, numbers[exercise.module], exercise.minutes) for exercise in built]
-    wanted += [(exercise.name, exercise.chapter, exercise.minutes) for exercise in questions()]
-    assert sorted(found) == sorted(wanted) and all(minutes > 0 for _, _, minutes in found)
-    assert len({name for name, _, _ in found}) == len(found)
-    assert [chapter for _, chapter, _ in found] == sorted(chapter for _, chapter, _ in found)
+    wanted = [Item(one.name, numbers[one.module], "build", one.minutes) for one in built]
+    wanted += [Item(one.name, one.chapter, one.kind, one.minutes) for one in questions()]
+    assert items() == sorted(wanted, key=lambda item: item.chapter)
+    assert all(item.minutes > 0 for item in wanted)
+    assert len({item.name for item in wanted}) == len(wanted)
+    assert [module_of(one.name) for one in built] == [one.module for one in built]
 
 
 SOME = {
