@@ -312,27 +312,20 @@ LOSSES = (
         ("targets != pad_id", "targets != 0"),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
-    *(
-        loss_mistake(text, (SUM_OF_BOTH, new))
-        for text, new in (
-            (
-                "right_term_not_reduced: the term of the correct token is not multiplied by "
-                "1 - smoothing",
-                "-(right + smoothing * average)",
-            ),
-            (
-                "smoothing_exchanged: smoothing and 1 - smoothing are swapped",
-                "-(smoothing * right + (1 - smoothing) * average)",
-            ),
-            (
-                "minus_missing: the minus sign is missing, so the loss is negative",
-                "((1 - smoothing) * right + smoothing * average)",
-            ),
-        )
+    loss_mistake(
+        "minus_missing: the minus sign is missing, so the loss is negative",
+        (SUM_OF_BOTH, SUM_OF_BOTH[1:]),
     ),
     loss_mistake(
-        "smoothing_not_averaged: the smoothing mass goes to every token instead of being divided "
-        "among them",
+        "right_term_not_reduced: the correct token's term is not multiplied by 1 - smoothing",
+        ("(1 - smoothing) * right", "right"),
+    ),
+    loss_mistake(
+        "smoothing_exchanged: smoothing and 1 - smoothing are swapped",
+        (SUM_OF_BOTH, "-(smoothing * right + (1 - smoothing) * average)"),
+    ),
+    loss_mistake(
+        "smoothing_not_averaged: every token gets the smoothing mass, which should be divided",
         (SMOOTHED_OVER_ALL, "average = log_probs.sum(dim=-1)"),
         (SMOOTHED, SUM),
     ),
@@ -383,13 +376,7 @@ ADAM_MISTAKES = (
         (V_LINE, "(1 - beta2) * v + beta2 * gradient**2"),
     ),
     adam(
-        "power_of_the_difference: the correction divides by (1 - beta)**step instead of "
-        "1 - beta**step",
-        (M_HAT, "m / (1 - beta1) ** step"),
-        (V_HAT, "v / (1 - beta2) ** step"),
-    ),
-    adam(
-        "update_negated: the update has a minus sign, but it is subtracted from the weights later",
+        "update_negated: the update has a minus sign, but the caller will subtract it",
         (f"return {QUOTIENT}", f"return -{QUOTIENT}"),
     ),
     adam(
@@ -477,27 +464,20 @@ RATE_MISTAKES = (
         "warmup_missing: there is no warm-up, so the rate falls from the first step on",
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),
-    *(
-        paper(text, (RATE, new))
-        for text, new in (
-            (
-                "product_of_the_curves: the two curves are multiplied, but the rate is the smaller "
-                "of them",
-                "d_model**-0.5 * step**-0.5 * step * warmup_steps**-1.5",
-            ),
-            (
-                "constant_after_warmup: the rate stays at its peak after warmup_steps",
-                RATE.replace("step**-0.5", "warmup_steps**-0.5"),
-            ),
-            (
-                "d_model_multiplied: the rate is multiplied by √d_model instead of divided by it",
-                RATE.replace("d_model**-0.5", "d_model**0.5"),
-            ),
-        )
+    paper(
+        "product_of_the_curves: the two curves are multiplied, but the smaller one is the rate",
+        (RATE, "d_model**-0.5 * step**-0.5 * step * warmup_steps**-1.5"),
     ),
     paper(
-        "larger_of_the_two: max returns the larger of the two curves, so the rate is too large at "
-        "every step except warmup_steps",
+        "constant_after_warmup: the rate stays at its peak after warmup_steps",
+        ("min(step**-0.5", "min(warmup_steps**-0.5"),
+    ),
+    paper(
+        "d_model_multiplied: the rate is multiplied by √d_model instead of divided by it",
+        ("d_model**-0.5", "d_model**0.5"),
+    ),
+    paper(
+        "larger_of_the_two: max is called instead of min, so the rate is the larger curve",
         ("min(step**-0.5,", "max(step**-0.5,"),
     ),
     paper(
@@ -586,8 +566,7 @@ ONE_STEP = (
         (BACK, f"    {MOVE}{BACK}"),
     ),
     step(
-        "step_for_every_loss: optimizer.step() is called for every loss instead of once for the "
-        "sum of their gradients",
+        "step_for_every_loss: optimizer.step() is called for every loss instead of once at the end",
         (MOVE, ""),
         (
             BACK,
@@ -599,10 +578,6 @@ ONE_STEP = (
         "uses the old one",
         (MOVE, ""),
         ("    for group in", f"{MOVE}    for group in"),
-    ),
-    step(
-        "rate_multiplied: the old learning rate is multiplied by `rate` instead of replaced by it",
-        (SET, 'group["lr"] *= rate'),
     ),
     step(
         "last_loss_returned: the last loss is returned instead of the sum of all losses",
