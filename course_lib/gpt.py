@@ -39,7 +39,7 @@ from .kv_cache import (
     attend_to_past,
     choose_engine,
 )
-from .multi_head import join_heads
+from .multi_head import join_heads, split_heads  # noqa: F401  # for your own layer
 from .positions import LearnedPositionalEmbedding
 from .support.input_checks import (
     check_config,

@@ -549,6 +549,9 @@ RIGHT = {  # the same edits with the right value
     "MultiHeadAttention": ((FILL, "float('-inf')"),),
     "CausalSelfAttention": (
         (gpt.LOOK, f"F.dropout({gpt.SCORES}.{gpt.FUTURE}.softmax(-1), dropout_p) @ v"),
+        ("parts = self.w_qkv(x)",  # with the helper of chapter 02
+         "return tuple(split_heads(y, self.num_heads) for y in self.w_qkv(x).chunk(3, dim=-1))\n"
+         "        parts = self.w_qkv(x)"),
         (gpt.LOOK, f"F.dropout(({gpt.SCORES} - 1e9 * torch.ones(x.size(1), x.size(1)).triu(1))"
          ".softmax(-1), dropout_p) @ v"),
     ),
