@@ -279,7 +279,9 @@ def test_the_real_model_gives_the_same_answer_with_and_without_an_engine(publish
     assert talk.tokenizer.id_to_token(int(logits[0, -1].argmax())) == END
 
 
-def test_answers_and_texts_end_at_an_end_token_that_is_not_special(folder, tmp_path):
+def test_answers_and_texts_end_at_an_end_token_that_is_not_special(
+    folder, tmp_path, monkeypatch, capsys
+):
     other = shutil.copytree(folder, tmp_path / "other")
     (ending,) = load_writer(folder)[1].encode("x").ids
     (other / "generation_config.json").write_text(json.dumps({"eos_token_id": [ending, 256]}))
@@ -287,3 +289,7 @@ def test_answers_and_texts_end_at_an_end_token_that_is_not_special(folder, tmp_p
     assert "".join(talk.answer("Hi")) == "ab"
     writer = load_writer(other)
     assert "".join(continue_text(*writer, "O", 9, script(folder, "abxcd"), {ending})) == "Oab"
+    monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, "abxcd"))
+    monkeypatch.setattr(model_commands, "special_ids", lambda tokenizer: set())
+    assert cli.main(["sample", "--weights", str(other), "--prompt", "O", "--tokens", "9"]) == 0
+    assert capsys.readouterr() == ("Oab\n", "")

@@ -6,7 +6,7 @@ import time
 import pytest
 from hf_fixtures import published
 
-from course_lib.interop import chat_template
+from course_lib.interop import chat_template, gpt2
 from course_lib.interop.chat_template import (
     ChatTemplate,
     read_chat_template,
@@ -14,6 +14,7 @@ from course_lib.interop.chat_template import (
     render,
 )
 from course_lib.interop.config_fields import reading
+from course_lib.interop.text_models import load_chat_model, load_writer
 
 SAYS = "the chat template cannot be used: "
 ASKED = [{"role": "user", "content": "<é> & 'x'"}]
@@ -32,6 +33,8 @@ def filled(source, messages=ASKED):
         ("{{ [1] | tojson(indent=2) }}", "[\n  1\n]"),
         ("{% if tools is none and documents is none %}none{% endif %}", "none"),
         ("{{ strftime_now('%Y') | length }}", "4"),
+        ("{% for a in 'xy' %}{{ a }}{% break %}{% endfor %}", "x"),
+        ("{% if true %}\n  {% endif %}\ny", "y"),
     ],
 )
 def test_templates_find_what_they_use_in_the_library(source, text):
@@ -63,6 +66,19 @@ def test_a_template_can_take_neither_all_memory_nor_all_time(monkeypatch, source
     assert time.monotonic() - start < 30 and len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{{ raise_exception('no system role') }}", "no system role"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{{ messages.append(1) }}", "unsafe"),
+    ],
+)
+def test_a_template_that_rejects_or_reaches_out_says_so(source, reason):
+    with pytest.raises(ValueError, match=f"{SAYS}.*{reason}"):
+        filled(source)
+
+
 def write(folder, **files):
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -74,6 +90,9 @@ def test_several_templates_and_special_tokens_in_a_map_are_read(tmp_path):
     settings = {"chat_template": several, "bos_token": None}
     write(tmp_path, tokenizer_config=settings, special_tokens_map=special)
     assert read_chat_template(tmp_path) == ChatTemplate("d", "<s>", "</s>")
+    (tmp_path / "chat_template.jinja").write_text("newer")
+    assert read_chat_template(tmp_path).source == "newer"
+    (tmp_path / "chat_template.jinja").unlink()
     write(tmp_path, tokenizer_config={"chat_template": several[:1]})
     with pytest.raises(ValueError, match="no chat template"):
         read_chat_template(tmp_path)
@@ -82,14 +101,29 @@ def test_several_templates_and_special_tokens_in_a_map_are_read(tmp_path):
 def test_every_end_token_of_both_configurations_ends_a_text(tmp_path):
     write(tmp_path, config={"eos_token_id": [2, 5]}, generation_config={"eos_token_id": 7})
     assert read_end_ids(tmp_path) == {2, 5, 7}
-    write(tmp_path, config={"eos_token_id": None}, generation_config={})
+    write(tmp_path, config={"eos_token_id": None}, generation_config={"eos_token_id": True})
     assert read_end_ids(tmp_path) == set()
 
 
-@pytest.mark.parametrize("error", [KeyError("a"), IndexError(), RecursionError(), TypeError()])
-def test_whatever_reading_raises_becomes_a_sentence(tmp_path, error):
-    with pytest.raises(ValueError, match=f"{tmp_path}.*{type(error).__name__}"), reading(tmp_path):
-        raise error
+ERRORS = (KeyError, IndexError, RecursionError, TypeError, AttributeError, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("kind", [*ERRORS, OverflowError, NotImplementedError])
+def test_whatever_reading_raises_becomes_a_sentence(tmp_path, kind):
+    with pytest.raises(ValueError, match=f"{tmp_path}.*{kind.__name__}") as caught:
+        with reading(tmp_path):
+            raise kind("the first line\nthe second")
+    assert "\n" not in str(caught.value)
+
+
+def test_loaders_of_texts_and_chats_turn_every_error_into_a_sentence(tmp_path, monkeypatch):
+    published("gpt2", tmp_path)
+    write(tmp_path, tokenizer_config={"chat_template": [{"name": ["default"]}]})
+    with pytest.raises(ValueError, match="published model .TypeError"):
+        load_chat_model(tmp_path)
+    monkeypatch.setattr(gpt2, "from_pretrained", lambda path: {}["h.0"])
+    with pytest.raises(ValueError, match="published model .KeyError: 'h.0'"):
+        load_writer(tmp_path)
 
 
 def test_deep_json_is_named(tmp_path):

@@ -199,8 +199,8 @@ def test_a_file_that_keeps_its_time_is_read_again_after_a_change(original, tmp_p
 
 
 def test_another_end_token_counts_and_one_outside_the_vocabulary_is_named(original, tmp_path):
-    changes = {"tokenizer.ggml.eos_token_id": None, "tokenizer.ggml.eot_token_id": 5}
-    assert read_end_ids(convert(original, tmp_path / "a.gguf", **changes)) == {5}
+    ends = {f"tokenizer.ggml.{name}_token_id": n for n, name in enumerate(("eos", "eot", "eom"))}
+    assert read_end_ids(convert(original, tmp_path / "a.gguf", **ends)) == {0, 1, 2}
     path = convert(original, tmp_path / "b.gguf", **{"tokenizer.ggml.bos_token_id": 11})
     with pytest.raises(ValueError, match="tokenizer.ggml.bos_token_id=11"):
         read_chat_template(path)
