@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import resource
 import subprocess
@@ -383,6 +384,20 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
         assert cli.main(["check", "padding_mask", "--json"]) == 0
         known = {"state": "not yet", "mistake": None, "means": None}
         assert json.loads(capsys.readouterr().out)["in_the_chapter"] == known
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [("check causal_mask", 0, "Correct: causal_mask"), ("check padding_mask", 1, "Not yet: "),
+     ("progress --all", 0, " Chapter 06 · masks ")],
+)  # fmt: skip
+def test_a_pipe_with_another_encoding_gets_the_same_answer(tmp_path, words, code, line):
+    hand_in(tmp_path, masks=HEAD + CAUSAL + PADDING.replace("!=", "=="))
+    command = [sys.executable, "-m", "course_lib.cli", *words.split()]
+    chosen = {"PYTHONPATH": str(separate_process.COURSE.parent), "PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | chosen, capture_output=True)
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert line.encode("cp1252") in done.stdout  # the sign before it becomes a question mark
 
 
 @pytest.mark.parametrize(
