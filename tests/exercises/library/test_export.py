@@ -6,6 +6,7 @@ import itertools
 import linecache
 import os
 import pickle
+import subprocess
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -48,6 +49,7 @@ HEADS = """def split_heads(x, num_heads):
     return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)"""
 DONE = "✓ The core is done, so you can continue"  # without the input checks
 M = "MultiHeadAttention"
+ROOT = separate_process.COURSE.parent
 numbers = itertools.count()
 
 
@@ -490,3 +492,30 @@ def test_another_kernel_waits_until_the_file_is_read_checked_and_written(library
     monkeypatch.setattr("course_lib.exercises.library.export.write_whole", write)
     export(library, {}, ["causal_mask"])
     assert held == ["read", "written"]
+
+
+EXPORTING = """
+import linecache, sys, time
+from pathlib import Path
+from course_lib.exercises import attempt, export_mine
+name, source = sys.argv[1:]
+linecache.cache["<cell>"] = (len(source), None, source.splitlines(keepends=True), "<cell>")
+names = {"attempt": attempt}
+exec(compile(source, "<cell>", "exec"), names)
+Path(name).touch()
+while len(list(Path().glob("ready-*"))) < 2:
+    time.sleep(0.01)
+print(export_mine())
+"""
+
+
+def test_two_processes_that_export_at_the_same_time_lose_no_answer(library):
+    running = [
+        subprocess.Popen([sys.executable, "-c", EXPORTING, f"ready-{n}", cell(source)], text=True,
+                         stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)})
+        for n, source in enumerate((CAUSAL, PADDING))
+    ]  # fmt: skip
+    said = [process.communicate(timeout=240)[0] for process in running]
+    assert not any(process.returncode for process in running)
+    assert masks() == {"causal_mask": f"import torch\n\n\n{CAUSAL}",
+                       "padding_mask": f"import torch\n\n\n{PADDING}"}, said  # fmt: skip
