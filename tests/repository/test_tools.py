@@ -69,13 +69,14 @@ def test_the_setup_of_the_new_shape_is_folded():
         assert [cell.metadata for cell in notebook.cells] == [folded, folded, {}]
 
 
-def test_only_the_source_of_a_guess_is_hidden():
+def test_the_source_of_a_guess_and_of_folded_cells_is_hidden():
     hidden = {"jupyter": {"source_hidden": True}, "tags": ["raises-exception", "hide-input"]}
     asked = new_code_cell('guess("Why?")', metadata={"tags": hidden["tags"][:1], "trusted": True})
-    cells = [asked, new_code_cell("x = guess(1)", metadata=hidden)]
-    notebook = new_notebook(cells=cells)
+    shown = new_code_cell("x = guess(1)", metadata={"jupyter": hidden["jupyter"]})
+    folded = new_code_cell("import torch", metadata=hidden)
+    notebook = new_notebook(cells=[asked, shown, folded])
     notebooks.tidy(notebook)
-    assert [cell.metadata for cell in notebook.cells] == [hidden, {"tags": ["raises-exception"]}]
+    assert [cell.metadata for cell in notebook.cells] == [hidden, {}, hidden]
 
 
 def test_all_parts_run_even_after_failures(monkeypatch, capsys):

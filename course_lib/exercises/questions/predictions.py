@@ -63,17 +63,23 @@ class Prediction:
 
 
 def judge_prediction(question: Prediction, answer: object) -> Report:
-    """Compare a guess with the computed value, without ever raising an exception."""
+    """Compare a guess, or what a function returns, with the true value, and never raise."""
+    if not (question.inputs and isinstance(answer, FunctionType)):
+        return _compared(question, answer)
+    try:
+        value = answer(*question.inputs)
+    except Exception as error:  # the answer is somebody's first code
+        hint, detail = explain(error)
+        written = not isinstance(error, NotImplementedError)
+        return Report(question.name, False, hint=hint, detail=detail, attempted=written)
+    return _compared(question, value)
+
+
+def _compared(question: Prediction, answer: object) -> Report:
+    """Compare a guess with the computed value."""
     if answer is ... or answer is None:
         hint = "Replace `...` with your answer, and run the cell."
         return Report(question.name, False, hint=hint, attempted=False)
-    if question.inputs and isinstance(answer, FunctionType):
-        try:
-            answer = answer(*question.inputs)
-        except Exception as error:  # the answer is somebody's first code
-            hint, detail = explain(error)
-            written = not isinstance(error, NotImplementedError)
-            return Report(question.name, False, hint=hint, detail=detail, attempted=written)
     with torch.random.fork_rng(devices=[]):  # the question may build a layer
         value = torch.as_tensor(question.truth())
     truth, close = value.double(), question.close if value.is_floating_point() else 0.0
