@@ -1,23 +1,27 @@
-"""Split a chapter into prose, sections, the fast track and stubs."""
+"""Split a chapter into sections and stubs."""
 
 import ast
+import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
-from chapter_times import FAST, Cells, sections
 
 from course_lib.exercises import exercises
 from course_lib.exercises.library.stubs import defined
 from course_lib.exercises.workbook.notebook_builder import is_marked
 
+Cells = list[nbformat.NotebookNode]
 
-def fast_track(cells: Cells) -> Cells:
-    """Return the code cells of the opening and of the fast-track sections, in order."""
-    chosen = [
-        inside for heading, inside in sections(cells) if not heading or heading.endswith(FAST)
-    ]
-    return [cell for inside in chosen for cell in inside if cell.cell_type == "code"]
+
+def sections(cells: Cells) -> list[tuple[str, Cells]]:
+    """Split a chapter at its ``##`` headings; the opening has an empty heading."""
+    found = [("", [])]
+    for cell in cells:
+        heading = re.search(r"^## (.+)", cell.source, re.M)
+        if cell.cell_type == "markdown" and heading:
+            found.append((heading[1], []))
+        found[-1][1].append(cell)
+    return found
 
 
 def stubs_in(cell: nbformat.NotebookNode) -> list[str]:
@@ -56,7 +60,3 @@ def steps_of(tree: ast.AST) -> set[str]:
     named = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     steps |= {same.get(n.attr, n.attr) for n in named if n in called or n.attr in same}
     return steps - {"__init__", "size"}
-
-
-def read(path: Path) -> Cells:
-    return nbformat.read(path, as_version=4).cells

@@ -7,14 +7,20 @@ import re
 from pathlib import Path
 
 import nbformat
-from chapter_times import prose
 
 from course_lib.exercises.workbook.notebook_builder import SIDE_TRIPS
 from notebooks import HIDE, ROOT, pages
 
 LIMITS = {"words": 2600, "cells": 50, "lines": 320, "first": 3}
 TRIP_LIMITS = {"words": 1200, "cells": 20, "lines": 320, "first": 3}
+NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\][(\[][^)\]]*[)\]]|\[[\w.]+\]: data:\S+|<[^>]+>"
 HEADS = ("words", "cells", "lines", "asserts", "first", "after")
+
+
+def prose(cell: nbformat.NotebookNode) -> str:
+    """Return the running text of a cell, without code, formulas, tables, pictures or tags."""
+    text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 
 
 def measure(page: Path) -> dict[str, int]:

@@ -55,7 +55,7 @@ def deck(chapter: HtmlElement, name: str) -> str:
     texts += [] if picture is None else [markup(picture)]
     for section in chapter.findall("section"):
         heading = section.find("h2").text_content()
-        above = f"<h2>{escape(heading.removesuffix(' (fast track)'))}</h2>"
+        above = f"<h2>{escape(heading)}</h2>"
         if heading == "Recap":
             texts += [above + markup(*section.xpath(part)) for part in (SUMMARY, TABLE)]
             break

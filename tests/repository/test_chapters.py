@@ -17,10 +17,9 @@ import nbformat
 import new_chapter
 import pytest
 import sizes
-from chapter_times import sections
 from code_metrics import code_lines
 from explorer_page import EXPLORERS
-from notebook_sections import printed_bodies
+from notebook_sections import printed_bodies, sections
 from PIL import Image
 
 from course_lib.exercises.checking.exercise import find_exercise
@@ -147,8 +146,15 @@ def test_every_page_says_how_long_the_chapters_take():
     assert chapter_times.write(check=True) == [], "run: make sync"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert chapter_times.TOTAL.search(readme)
-    home = (ROOT / "docs" / "_site" / "index.md").read_text(encoding="utf-8")
-    assert chapter_times.FAST_TOTAL.search(home)
+    start = "\n".join(cell.source for cell in cells(CHAPTERS[0], "markdown"))
+    rows = {path.name[:2] for path in CHAPTERS}
+    paper = {f"{n:02}" for n in (*range(10), 11, 12)}
+    chat = paper | {"18", "19", "21", "22", "23", "24"}
+    routes = {"The paper": paper, "Your own chat model": chat, "Everything": rows}
+    for text in (start, *(page.read_text(encoding="utf-8") for page in chapter_times.PAGES[1:])):
+        found = {m[2]: chapter_times.listed(m[3]) for m in chapter_times.ROUTE.finditer(text)}
+        assert list(found) == list(routes)
+        assert found | {"Everything": rows} == routes and rows <= found["Everything"]
 
 
 @chapter
