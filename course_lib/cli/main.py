@@ -54,12 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = f"course {command}".removesuffix(" none")
     with suppress(OSError):
         print(f"{program}: {shortened(runnable(sentence))}", file=sys.stderr)
+    flush_or_drop()
+    return 2
+
+
+def flush_or_drop() -> None:
+    """Flush what has been printed; drop it if it cannot be written, such as on a full disk."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()
-        except OSError:  # such as a full disk; otherwise, Python tries again at exit
+        except OSError:  # otherwise, Python tries again at exit
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-    return 2
 
 
 def run(arguments: Sequence[str], command: str) -> int:
