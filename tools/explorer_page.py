@@ -11,11 +11,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 
 from browser_driver import NO_BROWSER, ROOT, chromium
 from build_site import explorer_element
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 from course_lib.viz.explorer_base import FOLDER, Explorer
 
@@ -23,6 +24,8 @@ for path in sorted(FOLDER.glob("*_explorer.py")):
     import_module(f"course_lib.viz.{path.stem}")
 EXPLORERS: list[type[Explorer]] = Explorer.__subclasses__()
 SHARPNESS = 2  # image pixels per CSS pixel
+STILL = """.explorer .frame { width: fit-content; }
+.explorer :is(.head, .controls, .frame:not(.beside) .said) { display: none !important; }"""
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
 <link rel="stylesheet" href="/docs/_static/viz/explorer.css">
 <body style="margin: 0"><main>
@@ -52,10 +55,26 @@ def served() -> Iterator[str]:
 
 
 def open_explorer(
-    browser: Browser, address: str, explorer: Explorer, *, theme: str = "light", width: int = 1280
+    browser: Browser,
+    address: str,
+    explorer: Explorer,
+    *,
+    theme: str = "light",
+    width: int = 1280,
+    moves: bool = False,
+    files: dict[str, Path] | None = None,
 ) -> Page:
-    """Open an explorer alone on a page, as the site does, and wait until it is drawn."""
-    page = browser.new_page(viewport={"width": width, "height": 800}, device_scale_factor=SHARPNESS)
+    """Open an explorer alone on a page, as the site does, and wait until it is drawn.
+
+    Nothing moves, unless ``moves`` is true. ``files`` names more files, which the page can load.
+    """
+    page = browser.new_page(
+        viewport={"width": width, "height": 800},
+        device_scale_factor=SHARPNESS,
+        reduced_motion="no-preference" if moves else "reduce",
+    )
+    for name, path in (files or {}).items():
+        page.route(f"**/{name}", functools.partial(fulfill, path))
     element = explorer_element(explorer.module, explorer.state())
     body = PAGE.format(theme=theme, name=explorer.module, element=element)
     url = f"{address}/page.html"
@@ -65,9 +84,15 @@ def open_explorer(
     return page
 
 
+def fulfill(path: Path, route: Route) -> None:
+    """Answer a request with a file."""
+    route.fulfill(path=path)
+
+
 def take_still(page: Page) -> Image.Image:
-    """Take a picture of an explorer without its controls."""
-    box = page.locator(".explorer .panes")
+    """Take a picture of an explorer without its heading and controls."""
+    page.add_style_tag(content=STILL)
+    box = page.locator(".explorer .frame")
     return Image.open(io.BytesIO(box.screenshot())).convert("RGB").quantize(64)
 
 

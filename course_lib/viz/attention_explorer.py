@@ -17,6 +17,8 @@ class AttentionExplorer(Explorer):
     """
 
     module = "attention"
+    title = "Attention in the plane"
+    question = "When is the gradient gone?"
     alt = (
         "Two planes: one shows a query and four keys as arrows, and the other shows four values "
         "and the output. Below them are bars for the scores and the weights, and an axis for the "

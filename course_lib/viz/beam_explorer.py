@@ -23,6 +23,8 @@ class BeamExplorer(Explorer):
     """An explorer that shows a beam search step by step and follows one hypothesis."""
 
     module = "beams"
+    title = "Beam search as a tree"
+    question = "Which sentence does every beam miss?"
     alt = (
         "A tree of four search steps, each of which keeps two hypotheses. Each step shows the four "
         "best continuations with their total log-probabilities, and whether they are kept, cut or "

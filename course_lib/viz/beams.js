@@ -1,7 +1,7 @@
 // Beam search as a tree: hypotheses are kept, cut or ended; follow one, and read its sum.
 import { explorer } from "./explorer.js";
 import { clamp, number, range } from "./numbers.js";
-import { disc, line, rect, shade, text } from "./shapes.js";
+import { disc, line, rect, text } from "./shapes.js";
 
 const LOOK = {
   cut: { "stroke-width": 0 },
@@ -65,7 +65,7 @@ function drawTree({ steps, columns, pool, followed }) {
     line(left(node.parent) + WIDTH, node.parent.y, left(node), node.y, look);
   const box = (node) => {
     const [x, middle] = [left(node), left(node) + WIDTH / 2];
-    const fill = shade(way.includes(node) / 2);
+    const fill = way.includes(node) ? "var(--lit)" : "var(--paper)";
     const frame = { stroke: "currentColor", "stroke-width": pool.includes(node) ? 5 : 2 };
     return [
       rect(x, node.y - BOX / 2, WIDTH, BOX, { fill, ...frame, ...LOOK[node.fate] }),

@@ -8,12 +8,15 @@ const COLUMNS = { ArrowLeft: -1, ArrowRight: 1, Home: -1000, End: 1000 };
 // In all functions, `link` returns the state with `current()`, sets traits with `changed(values)`,
 // and lists `followers`, which get each new state, and `drawings`, which also get its numbers.
 
+export const button = (words, click, look) =>
+  html("button", { type: "button", click, class: look }, words);
+
 /** Make a button for every value of a trait; the button of the current value is pressed. */
 function makeButtons(name, { label, options }, { changed, followers }) {
   const buttons = options.map((each) => {
-    const button = html("button", { type: "button", click: () => changed({ [name]: each }) }, each);
-    followers.push((state) => button.setAttribute("aria-pressed", state[name] === each));
-    return button;
+    const choice = button(each, () => changed({ [name]: each }));
+    followers.push((state) => choice.setAttribute("aria-pressed", state[name] === each));
+    return choice;
   });
   return html("fieldset", {}, html("legend", {}, label), buttons);
 }
@@ -96,8 +99,9 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
 /**
  * Show an explorer in an element, and redraw it whenever its state changes.
  *
- * `model` holds the state and the `names` of its traits. `view` has
- * - `compute(state)`, which returns the numbers, or throws an Error if the input is wrong;
+ * `model` holds the state, the `names` of its traits, and the `heading`'s two parts. `view` has
+ * - `compute(state)`, which returns the numbers, or throws an Error if the input is wrong, and
+ *   `describe(state, numbers)`, which lists sentences about the picture; `false` is left out;
  * - `panes`, each with a `name`, a `size` [width, height], and `draw(state, numbers)` or `handles`
  *   or both. A handle has a `label`, `draw` and `valueText(state, numbers)`, and functions that
  *   return what to change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
@@ -105,9 +109,9 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
  *   "scrolls", a finger that moves scrolls the page, and a tap presses;
  * - `controls` by trait, each with a `label`, perhaps `isIdle(state, trait)`, and a `kind`: a
  *   "slider" (written by `show`), a "choice" or "buttons" (all over `options`), "check" or "text";
- * - `describe(state, numbers)`, which lists sentences about the picture; `false` is left out;
- * - optionally, `read(state)`, which returns additions to the state; `data`, the names of values
- *   that the module adds to the model; and `start(model, el)`, which is called at the end.
+ * - perhaps `actions(model, el, changed)` by the words of a button; `read(state)`, which returns
+ *   additions to the state; `layout`, a class of explorer.css; `data`, the names of values that the module adds to the model; and
+ *   `start(model, el)`, which is called at the end.
  */
 function mount(model, el, view) {
   const names = [...model.get("names"), ...(view.data ?? [])];
@@ -127,11 +131,17 @@ function mount(model, el, view) {
   const controls = Object.entries(view.controls).map(([name, about]) =>
     about.kind === "buttons" ? makeButtons(name, about, link) : makeControl(name, about, link),
   );
-  const reset = html("button", { type: "button", click: () => changed(first) }, "Reset");
+  const actions = Object.entries(view.actions ?? {}).map(([words, act]) =>
+    button(words, () => act(model, el, changed)),
+  );
   const said = html("p", { class: "said", role: "status" });
-  const side = html("div", "side", controls, reset, said);
   const panes = html("div", "panes", ...view.panes.map((each) => makePane(each, link)));
-  redraw(el, html("div", "explorer", panes, side));
+  const [title, question] = model.get("heading");
+  const head = html("p", "head", html("strong", {}, title), ` ${question}`);
+  const reset = button("Reset", () => changed(first), "reset");
+  const top = html("div", "controls", controls, actions, reset);
+  const look = `frame ${view.layout ?? ""}`;
+  redraw(el, html("div", "explorer", html("div", look, head, top, panes, said)));
 
   function update() {
     const now = current();

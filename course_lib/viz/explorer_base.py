@@ -40,13 +40,18 @@ class Explorer(anywidget.AnyWidget):
 
     Attributes:
         module: The name of the ES module, and of the still picture.
+        title: The title above the controls.
+        question: The question next to the title, which the reader answers by playing.
         alt: A description of the first picture. It must be the same on every machine, because
             strict nbval compares it.
         names: The names of the traits that make up the state.
     """
 
     module: ClassVar[str]
+    title: ClassVar[str]
+    question: ClassVar[str]
     alt: ClassVar[str]
+    heading = List(Unicode()).tag(sync=True)
     names = List(Unicode()).tag(sync=True)
     _css = FOLDER / "explorer.css"
 
@@ -60,9 +65,14 @@ class Explorer(anywidget.AnyWidget):
         """Return the names of the traits that make up the state."""
         return sorted(self.trait_names(state=True))
 
+    @default("heading")
+    def _heading(self) -> list[str]:
+        """Return the title and the question, which the frame shows."""
+        return [self.title, self.question]
+
     def state(self) -> dict[str, Any]:
-        """Return the values that the module draws."""
-        return {name: getattr(self, name) for name in self.names}
+        """Return the values that the module draws, and its heading."""
+        return {name: getattr(self, name) for name in [*self.names, "heading"]}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Add the still picture, its alt text, and what the site needs to run the module."""

@@ -1,7 +1,7 @@
 // The trained translator's heads: look at each head, and switch off heads that it does not need.
 import { explorer } from "./explorer.js";
 import { cut, grouped, number, range } from "./numbers.js";
-import { disc, rect, shade, svg, table, text } from "./shapes.js";
+import { disc, inkOn, rect, shade, svg, table, text } from "./shapes.js";
 import { readNumber, Translator } from "./translator.js";
 
 const PLACES = {
@@ -10,13 +10,13 @@ const PLACES = {
   decoder: ["decoder self-attention", "about to write", "written so far"],
   cross: ["cross-attention", "about to write", "English token"],
 };
-/** All heads as [place, layer, head], as the picture shows them. */
-const HEADS = Object.keys(PLACES).flatMap((place) =>
-  range(8).map((n) => [place, Math.floor(n / 4), n % 4]),
-);
+const KINDS = Object.keys(PLACES);
+const headsOf = (layer) => range(12).map((n) => [KINDS[Math.floor(n / 4)], layer, n % 4]);
+const HEADS = [...headsOf(0), ...headsOf(1)];
 const records = {}; // for each number, the fewest heads that translated it correctly
 let translator; // only on the site; in a notebook, the kernel translates
-let waiting = "Translating… The first translation has to load a file of 2 MB.";
+let last = {}; // the newest translation, because the picture is drawn once for each of its tokens
+let waiting = "Translating…";
 
 const isSame = (one, other) => `${one}` === `${other}`;
 const isOff = ({ off }, where) => off.some((each) => isSame(each, where));
@@ -26,9 +26,11 @@ const nameOf = ([place, layer, head]) => `head ${head}, ${PLACES[place][0]}, lay
 /** Translate, and check the translation; the kernel may not have translated yet. */
 export function compute({ text: typed, chosen: [place, layer, head], off, reading }) {
   const value = readNumber(typed);
-  const answer = translator ? { ...translator.translate(value, off), number: value, off } : reading;
+  if (translator && !(last.number === value && isSame(last.off, off)))
+    last = { ...translator.translate(value, off), number: value, off };
+  const answer = translator ? last : reading;
   const { source, written, maps } = answer;
-  const queries = place === "encoder" ? source : written; // decoder: named by their outputs
+  const queries = place === "encoder" ? source : written; // named by what they write
   const keys = place === "decoder" ? ["[bos]", ...written.slice(0, -1)] : source;
   const isCurrent = answer.number === value && isSame(answer.off, off);
   const [right, on] = [answer.text === answer.german, HEADS.length - off.length];
@@ -37,109 +39,106 @@ export function compute({ text: typed, chosen: [place, layer, head], off, readin
   return { ...answer, ...found, record: records[value] };
 }
 
-/** Count the letters that two texts share at their beginning, and then at their end. */
-export function commonEnds(one, other) {
-  const most = Math.min(one.length, other.length);
-  let [start, end] = [0, 0];
-  while (start < most && one[start] === other[start]) start++;
-  while (end < most - start && one.at(-1 - end) === other.at(-1 - end)) end++;
-  return [start, end];
-}
-
 /** Draw the translation above the right one; the letters between their common ends are red. */
-function drawLetters(written, right) {
-  const at = table(52, 24, 248, 95, 5, 34); // two pairs of lines with a gap
-  const [start, end] = commonEnds(written, right);
+function drawLetters({ text: written, german: right, written: tokens }, shown) {
+  const long = Math.max(written.length, right.length) > 52 ? 34 : 26; // letters in a line
+  const at = table(0, 24, 312, 92, 5, long); // two pairs of lines with a gap
+  const most = Math.min(written.length, right.length);
+  let [start, end] = [0, 0];
+  while (start < most && written[start] === right[start]) start++;
+  while (end < most - start && written.at(-1 - end) === right.at(-1 - end)) end++;
+  const parts = tokens.slice(0, shown).filter((token) => !token.startsWith("["));
+  const till = parts.join("").trim().length; // the letters that are written already
   const draw = (words, line) =>
-    [...words].map((letter, n) => {
+    [...words].slice(0, line ? 2 * long : till).map((letter, n) => {
       const look = n < start || n >= words.length - end ? "mono" : "mono future bold underlined";
-      return at.write(line + 3 * Math.floor(n / 34), n % 34, letter, look);
+      const row = line + 3 * Math.floor(n / long);
+      return at.write(row, n % long, letter, long > 26 ? look : `${look} large`);
     });
-  const pairs = range(Math.ceil(Math.max(written.length, right.length) / 34));
-  const names = pairs.map((n) => [text(0, 38 + 57 * n, "written"), text(0, 57 + 57 * n, "right")]);
-  return svg("g", { "aria-hidden": "true" }, names, draw(written, 0), draw(right, 1));
+  return svg("g", { "aria-hidden": "true" }, draw(cut(written, 2 * long), 0), draw(right, 1));
 }
 
-/** Draw a head's weights; the cells that its mask blocks are gray. */
-function drawMap([place], weights, left, top, size, look) {
+/** Draw a head's weights; the cells that its mask blocks are gray, and later rows are empty. */
+function drawMap([place], weights, left, top, size, seen = Infinity) {
   const at = table(left, top, size, size, weights.length, weights[0].length);
   const color = (t, s) => (place === "decoder" && s > t ? "var(--masked)" : shade(weights[t][s]));
-  return [at, at.map(color, look)];
+  return [at, at.map((t, s) => (t < seen ? color(t, s) : "var(--paper)"))];
 }
 
-function drawAnswer(state, { text: written, german, right, isCurrent, ...numbers }) {
-  const { weights, queries, keys } = numbers;
-  const [at, map] = drawMap(state.chosen, weights, 104, 236, 176, "edged");
-  const short = (token) => cut(token, 14);
+function drawAnswer({ shown = Infinity }, numbers) {
+  if (!numbers.isCurrent) return text(0, 16, "There is no new translation yet", "title");
+  const verdict = `The translation is ${numbers.right ? "right ✓" : "wrong ✗"}`;
+  const title = shown < numbers.written.length ? "The model writes…" : verdict;
+  return [text(0, 16, title, "title"), drawLetters(numbers, shown)];
+}
+
+/** Draw the large map; a row appears when its token has been written. */
+function drawLarge({ chosen, shown = Infinity, ...state }, { weights, queries, keys }) {
+  const seen = chosen[0] === "encoder" ? queries.length : shown;
+  const [at, map] = drawMap(chosen, weights, 112, 96, 212, seen);
   const write = ([t, s]) =>
-    weights[t][s] >= 0.005 && at.write(t, s, number(100 * weights[t][s], 0), "small");
-  const verdict = `The translation of ${grouped(numbers.number)} is ${right ? "right ✓" : "wrong ✗"}`;
-  const [, query, key] = PLACES[state.chosen[0]];
+    weights[t][s] >= 0.005 &&
+    at.write(t, s, number(100 * weights[t][s], 0), `small ${inkOn(weights[t][s])}`);
   return [
-    text(0, 14, isCurrent ? verdict : "There is no new translation yet", "title"),
-    isCurrent && drawLetters(cut(written, 68), german), // two lines of 34 letters
-    text(0, 152, `${nameOf(state.chosen).replace("h", "H")} (${stateOf(state)})`, "title"),
-    at.words(queries.map(short), keys.map(short)),
+    text(0, 16, `${nameOf(chosen).replace("h", "H")} (${stateOf({ chosen, ...state })})`, "title"),
+    at.words(queries.slice(0, seen).map(shorten(12)), keys.map(shorten(9))),
     map,
-    at.cells.map(write),
-    text(0, 438, `Query ↓: ${query}. Key →: ${key}.`),
-    text(0, 458, "Numbers are weights in %."),
+    at.cells.filter(([t]) => t < seen).map(write),
+    text(0, 330, `Query ↓: ${PLACES[chosen[0]][1]}. Key →: ${PLACES[chosen[0]][2]}.`),
+    text(104, 88, "weights in %", "end"),
   ];
 }
 
-const GRID = table(0, 62, 300, 420, 6, 4); // of the heads
 const SMALL = 46; // pixels of a map; its switch is to the right
+const GRID = table(0, 22, 300, 210, 3, 4); // of the heads of a layer, with a row for each place
 
-/** Draw every head as a small map, with a switch whose knob is up while the head is on. */
-function drawHeads(state, { maps, on, record }) {
+/** Draw the heads of a layer as small maps, each with a switch whose knob is up while it is on. */
+function drawHeads(layer, state, { maps, on, record }) {
   const draw = (where, n) => {
-    const [place, layer, head] = where;
-    const [x, y] = [GRID.x(head), GRID.y(GRID.cells[n][0])];
-    const [, map] = drawMap(where, maps[place][layer][head], x, y, SMALL);
+    const [place, , head] = where;
+    const [x, y] = [GRID.x(head), GRID.y(GRID.cells[n][0]) + 20];
     const off = isOff(state, where);
     return [
       head === 0 && text(x, y - 5, `${PLACES[place][0]}, layer ${layer}`),
-      svg("g", off ? "pale" : "", map),
+      svg("g", off ? "pale" : "", drawMap(where, maps[place][layer][head], x, y, SMALL)[1]),
       rect(x, y, SMALL, SMALL, isSame(state.chosen, where) ? "open thick" : "line open"),
       rect(x + 51, y + 5, 16, 36, { class: off ? "open" : "value edged", rx: 8 }),
       disc(x + 59, y + (off ? 33 : 13), 5, off ? "" : "paper"),
     ];
   };
-  return [
-    text(0, 14, `${on} of ${HEADS.length} heads are on`, "title"),
-    text(0, 34, `How few are enough? Your record: ${record ?? "none yet"}`),
-    HEADS.map(draw),
-  ];
+  const title = layer ? `Your record: ${record ?? "none yet"}` : `${on} of 24 heads are on`;
+  return [text(0, 16, title, "title"), headsOf(layer).map(draw)];
 }
 
+const shorten = (most) => (token) => cut(token, most);
 const toggle = (state, where) => {
   const others = state.off.filter((each) => !isSame(each, where));
   return { chosen: where, off: isOff(state, where) ? others : [...others, where] };
 };
 
-const SWITCHES = {
-  label: "heads: choose one with the arrow keys, and switch it with Space",
+const switchesOf = (layer) => ({
+  label: `heads of layer ${layer}: choose one with the arrow keys, and switch it with Space`,
   look: "scrolls",
-  draw: () => rect(0, 44, 300, 420, "clear"),
+  draw: () => rect(0, 22, 300, 210, "clear"),
   drag: (point, state, phase) => {
-    const where = HEADS[GRID.find(point)];
+    const where = headsOf(layer)[GRID.find(point)];
     if (where && point[0] - GRID.x(where[2]) <= SMALL) return { chosen: where };
     return where && phase === "down" && toggle(state, where);
   },
-  keys: (step, { chosen }) => {
-    const place = HEADS.findIndex((each) => isSame(each, chosen));
-    return { chosen: HEADS[GRID.place(GRID.move(GRID.cells[place], step))] };
+  keys: (step, { chosen: [place, , head] }) => {
+    const cell = GRID.move([KINDS.indexOf(place), head], step);
+    return { chosen: headsOf(layer)[GRID.place(cell)] };
   },
-  press: (state) => toggle(state, state.chosen),
+  press: (state) => toggle(state, state.chosen.with(1, layer)),
   valueText: (state, { weights, queries, keys }) => {
     const favorite = (row) => keys[row.indexOf(Math.max(...row))];
     const looks = weights.map((row, t) => `from “${queries[t]}” to “${favorite(row)}”`);
     return `${nameOf(state.chosen)} (${stateOf(state)}); largest weights: ${looks.join(", ")}`;
   },
-};
+});
 
 function describe(state, { text: written, german, right, isCurrent, ...numbers }) {
-  if (!isCurrent) return waiting;
+  if (!isCurrent || (state.wanted && !translator)) return waiting;
   return [
     `${grouped(numbers.number)} becomes ${written ? `“${written}”` : "nothing"},`,
     right ? "which is right." : `which is wrong: it should be “${german}”.`,
@@ -147,29 +146,78 @@ function describe(state, { text: written, german, right, isCurrent, ...numbers }
   ];
 }
 
-/** Load the site's translator, and redraw with it. */
+/** Load the site's translator, say how far it is, and redraw with it. */
 async function load(model) {
+  const progress = (percent) => {
+    waiting = `Loading the translator: ${percent}% of 2 MB.`;
+    model.set("loaded", percent);
+  };
   try {
-    const file = await fetch(new URL("translator.safetensors", import.meta.url));
-    translator = new Translator(await file.arrayBuffer());
+    translator ??= new Translator(await model.download("translator.safetensors", progress));
   } catch {
-    waiting = "The translator could not be loaded. To try again, reload the page.";
+    waiting = "The translator could not be loaded. To try again, press a button.";
   }
-  model.set("loaded", true);
+  model.set("loaded", Boolean(translator));
 }
 
-/** Load the translator when the explorer gets the focus, unless a kernel translates. */
-const start = (model, el) =>
-  model.get("kernel") || el.addEventListener("focusin", () => load(model), { once: true });
+const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-const SIZE = [300, 464];
+/** Switch off the most important head until the translation is wrong, as in heads_explorer.py. */
+async function breakIt(model, _el, changed) {
+  if (!model.download) return changed({ breaks: model.get("breaks") + 1 });
+  changed({ off: [], wanted: true });
+  await load(model);
+  while (translator) {
+    const off = model.get("off");
+    if (translator.certainty(last.number, off) < 0) return undefined;
+    const on = HEADS.filter((head) => !isOff({ off }, head));
+    const sure = on.map((head) => translator.certainty(last.number, [...off, head]));
+    const chosen = on[sure.indexOf(Math.min(...sure))];
+    changed({ chosen, off: [...off, chosen] });
+    await new Promise((done) => setTimeout(done, isCalm() ? 0 : 300)); // ms
+  }
+}
+
+/** Write each new translation token by token; on the site, load the translator when it is seen. */
+function start(model, el) {
+  let [timer, before] = [0, ""];
+  const write = () => {
+    const { number: value, text: written } = translator ? last : model.get("reading");
+    if (before === `${value} ${written}` || isCalm()) return;
+    before = `${value} ${written}`;
+    clearInterval(timer);
+    model.set("shown", 0);
+    timer = setInterval(() => {
+      model.set("shown", model.get("shown") + 1);
+      if (model.get("shown") > 14 || !el.isConnected) clearInterval(timer);
+    }, 110); // ms
+  };
+  for (const name of ["text", "off", "reading", "loaded"])
+    model.on(`change:${name}`, () => queueMicrotask(write)); // after the new translation
+  model.whenSeen?.(el, () => load(model));
+}
+
 export default explorer({
-  data: ["loaded"],
+  layout: "beside",
+  data: ["loaded", "shown", "wanted"],
   panes: [
-    { name: "the translation, and the map of one head", size: SIZE, draw: drawAnswer },
-    { name: "all heads, each with a switch", size: SIZE, draw: drawHeads, handles: [SWITCHES] },
+    { name: "the translation", size: [320, 118], draw: drawAnswer },
+    { name: "the map of one head", size: [330, 336], draw: drawLarge },
+    ...[0, 1].map((layer) => ({
+      name: `the heads of layer ${layer}, each with a switch`,
+      size: [300, 236],
+      draw: (...now) => drawHeads(layer, ...now),
+      handles: [switchesOf(layer)],
+    })),
   ],
   controls: { text: { label: "a number below one million", kind: "text" } },
+  actions: {
+    "Break it": breakIt,
+    "Find the fewest": (_model, el, changed) => {
+      changed({ off: [] });
+      el.querySelector(".handle").focus({ focusVisible: true });
+    },
+  },
   compute,
   describe,
   start,

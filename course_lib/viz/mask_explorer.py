@@ -29,6 +29,8 @@ class MaskExplorer(Explorer):
     """
 
     module = "masks"
+    title = "Masks"
+    question = "Who sees the future?"
     alt = (
         "A table shows which query of “[bos] drei hundert fünf [pad] [pad]” may look at which "
         "key. Below it is the row of “fünf” in three conventions, and next to it are the weights "

@@ -1,7 +1,7 @@
 // Masks: open and block cells, and see what each word may look at and what leaks from the future.
 import { explorer } from "./explorer.js";
 import { cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
-import { shade, table, text } from "./shapes.js";
+import { inkOn, shade, table, text } from "./shapes.js";
 
 const DECODER = "decoder self-attention";
 const SIDES = {
@@ -84,7 +84,7 @@ function drawRow({ queries, keys, t, at }, { mask, blocked, additive }) {
 /** Draw the mask or the weights as a table; leaks are red, and the chosen row is blue. */
 function drawTable({ queries, keys, open, leaks, t: chosen, at }, title, weights) {
   const sign = (cell) => (leaks(cell) ? ["!", "future bold"] : ["✓"]);
-  const words = (t, s) => (weights ? [number(weights[t][s])] : sign([t, s]));
+  const words = (t, s) => (weights ? [number(weights[t][s]), inkOn(weights[t][s])] : sign([t, s]));
   const color = (t, s) => colored(open[t][s], weights && shade(weights[t][s]));
   return [
     at.map(color, "edged"),
@@ -175,7 +175,7 @@ export default explorer({
   controls: {
     attention: { label: "attention", kind: "buttons", options: Object.keys(SIDES) },
     mask: { label: "mask", kind: "buttons", options: Object.keys(RULES) },
-    source: { label: "source words ([pad] is padding)", kind: "text", isIdle: isUnused },
+    source: { label: "source words", kind: "text", isIdle: isUnused },
     target: { label: "target words", kind: "text", isIdle: isUnused },
   },
   compute,

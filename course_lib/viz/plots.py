@@ -130,8 +130,8 @@ def heatmap(
         columns: A label for every column.
         mask: Boolean, shape ``(T, S)``. Cells that are ``False`` are gray and hatched.
         limit: For signed values. The colors go from -limit to limit, with white at 0.
-        largest: For weights that are all small. The colors go from white at 0 to dark blue at this
-            value, and a color bar next to the map shows the scale.
+        largest: For weights that are all small. This value is the brightest, and a color bar next
+            to the map shows the scale.
         numbers: Whether to write the values into the cells.
         ax: The axes to draw on. The default is a new figure.
 
@@ -161,7 +161,7 @@ def heatmap(
 
 def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Colormap]:
     """Return the smallest and largest values of a heat map's color scale, and its color map."""
-    low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
+    low, high, name = 0.0, 1.0 if largest is None else largest, "cividis"
     if limit is not None:
         low, high, name = -limit, limit, "RdBu_r"
     return low, high, plt.get_cmap(name).with_extremes(bad=COLORS["masked"])
@@ -275,7 +275,7 @@ def _write_numbers(ax: Axes, values: Tensor, low: float, high: float, colors: st
         value = float(values[row, column])
         share = (value - low) / (high - low)
         signed = abs(share - 0.5) > 0.35
-        dark = {"cividis": share < 0.5, "Blues": share > 0.72, "RdBu_r": signed}[colors]
+        dark = signed if colors == "RdBu_r" else share < 0.5
         color = "white" if dark else "black"
         ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=10, color=color)
 

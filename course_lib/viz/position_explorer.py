@@ -22,6 +22,8 @@ class PositionExplorer(Explorer):
     """
 
     module = "positions"
+    title = "Positions"
+    question = "Is the neighbor always the most similar?"
     alt = (
         "A map of the sinusoidal codes of 51 positions in 64 columns, with frames around position "
         "40 and the columns of pair 3; the dot products of position 40 with all positions, which "

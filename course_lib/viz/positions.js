@@ -1,7 +1,7 @@
 // Positions: a map of codes, clocks that turn as the positions play, and dot products by distance.
-import { explorer } from "./explorer.js";
+import { button, explorer } from "./explorer.js";
 import { dot, grouped, number, range } from "./numbers.js";
-import { disc, html, line, panel, shape, signed, svg, table, text } from "./shapes.js";
+import { disc, line, panel, shape, signed, svg, table, text } from "./shapes.js";
 
 const WIDTHS = [4, 6, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96, 128];
 const BASES = [10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 500000];
@@ -105,7 +105,7 @@ function drawMap({ kind, map, positions, position, pairs, pair }, { table: codes
   const every = (count) => [2, 4, 10, 20].find((step) => count / step <= 8);
   const ticks = (count) => range(count).filter((n) => n % every(count) === 0);
   const axes = { xTicks: ticks(2 * pairs), yTicks: ticks(positions), yLabel: "position" };
-  const xLabel = "column: blue is negative, orange positive";
+  const xLabel = "column: blue is negative, red positive";
   return [
     panel(...MAP, { ...ends, title: TITLES[kind] }).frame({ ...axes, xLabel }),
     table(...MAP, positions, 2 * pairs).map((row, column) => signed(codes[row][column]), "crisp"),
@@ -173,14 +173,14 @@ function describe({ kind, positions, position }, { alike, lows, highs }) {
 /** Add a button that plays the positions; between two positions, the hands turn. */
 function addPlayer(model, el) {
   let [timer, shown, first] = [0, 0, 0];
-  const button = html("button", { type: "button", click: () => play(!timer) });
+  const player = button("", () => play(!timer));
   function play(isOn) {
     clearInterval(timer);
     timer = isOn && setInterval(step, 200); // milliseconds, as in explorer.css
     first = model.get("position");
     shown = first;
     el.firstChild.classList.toggle("playing", isOn);
-    button.textContent = isOn ? "❚❚ Pause" : "▶ Play the positions";
+    player.textContent = isOn ? "❚❚ Pause" : "▶ Play the positions";
     el.querySelector(".said").ariaLive = isOn ? "off" : "polite"; // or it is read aloud
   }
   function step() {
@@ -190,7 +190,7 @@ function addPlayer(model, el) {
     model.save_changes();
     if (shown === first) play(false); // after a full round
   }
-  el.querySelector(".side").prepend(button);
+  el.querySelector(".controls").prepend(player);
   play(false);
 }
 

@@ -20,6 +20,8 @@ class ScheduleExplorer(Explorer):
     """An explorer in which readers drag the peak of the learning rate and see recorded runs."""
 
     module = "schedule"
+    title = "The learning rate"
+    question = "How long should the warm-up be?"
     alt = (
         "On the left is the learning rate at every step, on logarithmic axes. With a warm-up of "
         "50 steps, it rises to 0.0125 and falls again; the paper’s rate, dashed, is lower and "

@@ -34,14 +34,26 @@ export const text = (x, y, words, look) => svg("text", { x, y, ...styled(look) }
 export const turned = (x, y, degrees, words, look) =>
   text(0, 0, words, { transform: `translate(${x} ${y}) rotate(${degrees})`, ...styled(look) });
 
-const mixed = (color, part) =>
-  `color-mix(in srgb, var(--${color}) ${5 * Math.round(20 * Math.min(part, 1))}%, var(--paper))`;
+// two color maps of the plots, as evenly spaced colors; they are the same in both themes
+const CIVIDIS = "00224e 1a386f 434e6c 61656f 7d7c78 9b9476 bcae6c dec958 fee838".split(" ");
+const RDBU_R = "053061 2a71b2 6bacd1 c2ddec f7f6f6 fbccb4 e48066 ba2832 67001f".split(" ");
 
-/** Return the color of a value between 0 and 1, from paper to a blue that keeps words readable. */
-export const shade = (value) => mixed("query", 0.55 * value);
+/** Return the color of a value between 0 and 1 on a map, in steps that the eye does not see. */
+function onMap(map, value) {
+  const place = Math.round(256 * clamp(value, 0, 1)) / 32;
+  const low = Math.min(Math.floor(place), 7);
+  const share = Math.round(100 * (place - low));
+  return `color-mix(in srgb, #${map[low + 1]} ${share}%, #${map[low]})`;
+}
 
-/** Return the color of a value between −1 and 1, from blue over paper to orange. */
-export const signed = (value) => mixed(value < 0 ? "query" : "key", Math.abs(value));
+/** Return the color of a weight between 0 and 1: bright is large. */
+export const shade = (weight) => onMap(CIVIDIS, weight);
+
+/** Return the class of a number on the color of a weight. */
+export const inkOn = (weight) => (weight < 0.5 ? "on-dark" : "on-bright");
+
+/** Return the color of a value between −1 and 1: blue, white at 0, and red. */
+export const signed = (value) => onMap(RDBU_R, (value + 1) / 2);
 
 /** Describe a rectangle with axes: `place` turns values into a point, and `value` turns back. */
 export function panel(left, top, width, height, { across, up, title, log = false }) {

@@ -23,6 +23,8 @@ class TokenExplorer(Explorer):
     """An explorer that shows step by step how merges turn typed text into tokens."""
 
     module = "tokens"
+    title = "Tokenization"
+    question = "Which letter breaks a token?"
     alt = (
         "The word siebentausend in four rows. In the first row, every letter is a token. Each of "
         "the other three rows shows the number of a merge and the tokens after it: the merges "

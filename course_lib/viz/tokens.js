@@ -1,7 +1,7 @@
 // Tokenization: type a word, and watch its bytes merge into tokens, step by step.
 import { explorer } from "./explorer.js";
 import { range } from "./numbers.js";
-import { disc, line, rect, shade, text } from "./shapes.js";
+import { disc, line, rect, text } from "./shapes.js";
 
 const MOST = 20; // bytes in the text, and rows in the picture
 const WORD = /'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
@@ -9,7 +9,13 @@ const [LEFT, TOP, WIDTH, HEIGHT] = [84, 44, 420, 420];
 const isVisible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
 const BYTES = range(256).sort((one, other) => isVisible(other) - isVisible(one)); // in id order
 const OLD = { class: "paper edged", rx: 4 };
-const NEW = { fill: shade(0.5), class: "query", stroke: "currentColor", "stroke-width": 3, rx: 4 };
+const NEW = {
+  fill: "var(--lit)",
+  class: "query",
+  stroke: "currentColor",
+  "stroke-width": 3,
+  rx: 4,
+};
 
 // during merging, each token is a character whose code is its id, and a gap separates words
 const GAP = "\uffff";

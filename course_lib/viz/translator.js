@@ -122,6 +122,21 @@ export class Translator {
     const named = (ids) => ids.map((id) => this.tokens[id]);
     const joined = named(written.filter((id) => id > UNKNOWN)).join("");
     const text = joined.replaceAll("▁", " ").trim();
-    return { source: named(source), written: named(written), text, german, maps, logits };
+    return {
+      source: named(source),
+      written: named(written),
+      text,
+      ids: written,
+      german,
+      maps,
+      logits,
+    };
+  }
+
+  /** Return how sure a right translation is, as the smallest lead of a token; −1 if it is wrong. */
+  certainty(number, off) {
+    const { text, german, logits } = this.translate(number, off);
+    const order = logits.map((scores) => scores.with(PAD, -Infinity).sort((a, b) => b - a));
+    return text === german ? Math.min(...order.map(([first, second]) => first - second)) : -1;
   }
 }

@@ -16,7 +16,48 @@ function makeModel(values) {
       listeners[event] = [...(listeners[event] ?? []), listener];
     },
     save_changes: () => {},
+    download,
+    whenSeen,
   };
+}
+
+const files = {};
+
+/** Return a file that stands next to the modules, and tell how many percent have arrived. */
+async function download(name, progress) {
+  files[name] ??= read(name, progress);
+  try {
+    return await files[name];
+  } catch (error) {
+    delete files[name]; // the next call tries again
+    throw error;
+  }
+}
+
+async function read(name, progress) {
+  const file = await fetch(new URL(name, here));
+  if (!file.ok) throw new Error(file.statusText);
+  const [parts, all] = [[], file.headers.get("Content-Length")];
+  let done = 0;
+  const reader = file.body.getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    parts.push(part.value);
+    done += part.value.length;
+    if (all) progress(Math.min(100, Math.round((100 * done) / all)));
+  }
+  return new Blob(parts).arrayBuffer();
+}
+
+/** Do something when an element gets the focus, or is on the screen while the page is idle. */
+function whenSeen(element, act) {
+  element.addEventListener("focusin", act);
+  const whenIdle = globalThis.requestIdleCallback ?? setTimeout;
+  const seen = new IntersectionObserver(([{ isIntersecting }]) => {
+    if (!isIntersecting) return;
+    seen.disconnect();
+    whenIdle(act);
+  });
+  seen.observe(element);
 }
 
 for (const still of document.querySelectorAll("[data-explorer]")) {

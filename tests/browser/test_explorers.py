@@ -2,11 +2,14 @@
 
 import io
 import random
+import re
 from collections.abc import Callable, Iterator
 from itertools import product
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from browser_driver import ROOT
 from explorer_numbers import numbers
 from explorer_page import EXPLORERS, open_explorer, served, take_still
 from PIL import Image
@@ -78,6 +81,17 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "pair": draw.randrange(64),
     },
 }
+COLORS = """async shares => {
+    const { shade, signed } = await import('/course_lib/viz/shapes.js');
+    const context = new OffscreenCanvas(1, 1).getContext('2d');
+    const paint = (color) => {
+        document.body.style.color = color;
+        context.fillStyle = getComputedStyle(document.body).color;
+        context.fillRect(0, 0, 1, 1);
+        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    return [shares.map(s => paint(shade(s))), shares.map(s => paint(signed(2 * s - 1)))];
+}"""
 every_explorer = pytest.mark.parametrize("explorer", EXPLORERS, ids=lambda each: each.module)
 
 
@@ -135,6 +149,7 @@ def test_every_control_has_a_name_and_changes_the_picture_by_keyboard(page: Page
         assert len(name) > 2
         if control.is_disabled():
             continue
+        page.get_by_role("button", name="Reset").click()  # or a mistake in a text blocks the rest
         before = page.locator(".explorer").inner_html()
         control.focus()
         moves = ("ArrowRight", "ArrowDown", "ArrowLeft", "Space", "7")
@@ -182,9 +197,39 @@ def test_on_a_phone_the_sentences_stay_in_view_next_to_picture_and_controls(
         part.scroll_into_view_if_needed()
         box = said.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 844
-    page.evaluate("scrollTo(0, 0)")
-    first_control = page.locator(".explorer :is(input, button)").first.bounding_box()
-    assert page.locator("svg").first.bounding_box()["y"] < first_control["y"] < 844
+    page.close()
+
+
+@every_explorer
+def test_the_frame_has_a_title_a_question_and_controls_above_pictures_side_by_side(
+    browser, address, explorer
+):
+    page = open_explorer(browser, address, explorer(), width=780)  # as on a screen of 1280
+    head = page.locator(".explorer .head")
+    assert head.inner_text().startswith(explorer.title) and explorer.question.endswith("?")
+    assert explorer.question in head.inner_text()
+    boxes = [each.bounding_box() for each in page.locator(".explorer svg").all()]
+    controls = page.locator(".explorer .controls :is(input, select, button)").all()
+    assert head.bounding_box()["y"] < min(each.bounding_box()["y"] for each in controls)
+    if len(boxes) == 2:
+        assert boxes[0]["y"] == boxes[1]["y"]
+        assert all(c.bounding_box()["y"] < boxes[0]["y"] for c in controls)
+    else:
+        assert len(boxes) == 1 or boxes[0]["x"] < boxes[1]["x"]
+    page.close()
+
+
+def test_explorers_use_the_color_maps_of_the_plots_and_of_the_drawings(browser, address):
+    page = open_explorer(browser, address, EXPLORERS[0]())
+    shares = [n / 16 for n in range(17)]
+    drawn = page.evaluate(COLORS, shares)
+    constants = (ROOT / "course_lib" / "viz" / "shapes.js").read_text(encoding="utf-8")
+    drawings = (ROOT / "figures" / "src" / "colors.py").read_text(encoding="utf-8")
+    for name, found in zip(("cividis", "RdBu_r"), drawn, strict=True):
+        right = plt.get_cmap(name)(shares)[:, :3]
+        np.testing.assert_allclose(np.array(found) / 255, right, atol=0.06)  # nine colors
+        colors = re.search(rf'{name.upper()} = "([\w ]+)"', constants)[1]
+        assert f'{name.upper()} = "{colors}"' in drawings
     page.close()
 
 

@@ -14,7 +14,12 @@ from translator_file import TRANSLATOR, write_translator
 
 from course_lib.data import draw_numbers, spell
 from course_lib.tasks.numbers import Translator, load_or_train
-from course_lib.viz.heads_explorer import HeadsExplorer, number_words, read_through
+from course_lib.viz.heads_explorer import (
+    HeadsExplorer,
+    heads_that_break,
+    number_words,
+    read_through,
+)
 
 NUMBERS = 200
 TOLERANCE = 1e-4  # both sides compute in float32, from the same rounded weights
@@ -23,6 +28,19 @@ TRANSLATE = """async ([file, samples]) => {
     const { Translator } = await import("/course_lib/viz/translator.js");
     const translator = new Translator(await (await fetch(file)).arrayBuffer());
     return samples.map(([number, off]) => translator.translate(number, off));
+}"""
+SEE_LETTERS = """() => {
+    const picture = document.querySelector('.explorer svg');
+    window.seen = [];
+    new MutationObserver(() => {
+        const count = picture.querySelectorAll('.mono').length;
+        if (picture.textContent.includes('tausend')) window.seen.push(count);
+    }).observe(picture, {childList: true, subtree: true});
+}"""
+SLOW_FETCH = """bytes => {
+    const half = new ReadableStream({ start: (c) => c.enqueue(new Uint8Array(bytes)) });
+    const headers = { 'Content-Length': 2 * bytes.length };
+    window.fetch = async () => new Response(half, { headers });
 }"""
 READ = """async (text) => {
     const { readNumber } = await import("/course_lib/viz/translator.js");
@@ -42,8 +60,7 @@ def weights(tmp_path_factory) -> Path:
 def page(browser, weights) -> Iterator[Page]:
     """Open the explorer without a kernel, next to the translator's file."""
     with served() as address:
-        opened = open_explorer(browser, address, HeadsExplorer())
-        opened.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
+        opened = open_explorer(browser, address, HeadsExplorer(), files={TRANSLATOR: weights})
         yield opened
         opened.close()
 
@@ -89,14 +106,14 @@ def test_the_browser_reads_numbers_like_python(page: Page):
 
 def switch(page: Page, place: str, layer: int, head: int) -> None:
     """Click the switch of a head."""
-    row, column = divmod(HEADS.index([place, layer, head]), 4)
-    box = page.locator(".explorer svg").nth(1).bounding_box()
-    page.mouse.click(box["x"] + 75 * column + 59, box["y"] + 62 + 70 * row + 23)
+    row = ["encoder", "decoder", "cross"].index(place)
+    box = page.locator(".explorer svg").nth(2 + layer).bounding_box()
+    page.mouse.click(box["x"] + 75 * head + 59, box["y"] + 42 + 70 * row + 23)
 
 
 def grid(page: Page | Locator) -> Locator:
-    """Find the small maps, which receive key presses."""
-    return page.get_by_role("slider", name="heads")
+    """Find the small maps of the last layer, which receive key presses."""
+    return page.get_by_role("slider", name="heads of layer 1")
 
 
 def test_without_the_last_cross_attention_a_number_is_wrong_and_red(page: Page):
@@ -140,23 +157,82 @@ def test_keys_choose_a_head_and_switch_it(page: Page):
     grid(page).focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowRight")
-    expect(said).to_contain_text("head 1, cross-attention, layer 0, which is on")
+    expect(said).to_contain_text("head 1, decoder self-attention, layer 1, which is on")
     for key, now in (("Space", "off"), ("Space", "on"), ("Space", "off")):
         page.keyboard.press(key)
-        expect(said).to_contain_text(f"head 1, cross-attention, layer 0, which is {now}")
+        expect(said).to_contain_text(f"head 1, decoder self-attention, layer 1, which is {now}")
     for _ in range(8):
         page.keyboard.press("ArrowUp")  # above the first row, nothing happens
-    expect(said).to_contain_text("head 1, encoder self-attention, layer 0, which is on")
+    expect(said).to_contain_text("head 1, encoder self-attention, layer 1, which is on")
 
 
-def test_a_missing_file_is_reported_and_the_maps_stay(page: Page):
-    page.unroute(f"**/{TRANSLATOR}")
-    switch(page, "cross", 1, 0)
-    expect(page.locator(".said")).to_contain_text("could not be loaded")
-    expect(page.locator(".explorer svg").first).to_contain_text("no new translation")
-    expect(page.get_by_text("cross-attention, layer 1").first).to_be_visible()
-    page.get_by_role("button", name="Reset").click()
+@pytest.mark.parametrize("number", [345, 12, 45_345])
+def test_a_button_breaks_every_translation_with_the_heads_that_python_chooses(page: Page, number):
+    page.get_by_role("textbox").fill(str(number))
     expect(page.locator(".said")).to_contain_text("which is right")
+    page.get_by_role("button", name="Break it").click()
+    expect(page.locator(".said")).to_contain_text("which is wrong")
+    assert page.locator(".explorer svg").first.locator(".future").count() > 0
+    off = heads_that_break(load_or_train(), spell(number, "en"), spell(number, "de"))
+    expect(page.get_by_text(f"{24 - len(off)} of 24 heads are on")).to_be_visible()
+    expect(page.locator(".said")).to_contain_text(f"head {off[-1][2]}, ")
+    page.get_by_role("button", name="Find the fewest").click()  # all on, at the switches
+    expect(page.get_by_text("24 of 24 heads are on")).to_be_visible()
+    assert page.evaluate("document.activeElement.ariaLabel").startswith("heads of layer 0")
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_translation_appears_token_by_token_unless_motion_is_reduced(browser, weights, moves):
+    files = {TRANSLATOR: weights}
+    with served() as address:
+        page = open_explorer(browser, address, HeadsExplorer(), moves=moves, files=files)
+        expect(page.locator(".said")).to_contain_text("which is right")
+        page.wait_for_timeout(3000)
+        page.evaluate(SEE_LETTERS)
+        page.get_by_role("textbox").fill("7,078")
+        expect(page.locator(".said")).to_contain_text("“siebentausendachtundsiebzig”")
+        page.wait_for_timeout(1500)
+        written = page.evaluate("window.seen")
+        assert written == sorted(written) and written[-1] == 2 * len("siebentausendachtundsiebzig")
+        assert (len(set(written)) > 3) == moves
+        page.close()
+
+
+def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(browser, weights):
+    with served() as address:
+        page = open_explorer(browser, address, HeadsExplorer())
+        expect(page.locator(".said")).to_contain_text("which is right")
+        switch(page, "cross", 1, 0)
+        expect(page.locator(".said")).to_contain_text("could not be loaded")
+        expect(page.locator(".explorer svg").first).to_contain_text("no new translation")
+        expect(page.get_by_text("cross-attention, layer 1").first).to_be_visible()
+        page.get_by_role("button", name="Reset").click()
+        expect(page.locator(".said")).to_contain_text("which is right")
+        page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
+        page.get_by_role("button", name="Break it").click()
+        expect(page.locator(".said")).to_contain_text("which is wrong")
+        page.close()
+
+
+def test_it_says_how_much_of_the_translator_has_arrived(browser, weights):
+    with served() as address:
+        page = open_explorer(browser, address, HeadsExplorer())
+        page.evaluate(SLOW_FETCH, list(weights.read_bytes()[:1000]))
+        page.get_by_role("textbox").fill("7")
+        expect(page.locator(".said")).to_have_text("Loading the translator: 50% of 2 MB.")
+        page.close()
+
+
+def test_the_title_of_a_map_does_not_meet_its_words_in_a_wide_font(page: Page):
+    page.get_by_role("textbox").fill("777,777")
+    expect(page.locator(".said")).to_contain_text("which is right")
+    wide = ".explorer svg text { font-family: monospace !important; letter-spacing: 1px; }"
+    page.add_style_tag(content=wide)
+    title, *words = page.locator(".explorer svg").nth(1).locator("text").all()
+    boxes = [each.bounding_box() for each in words]
+    assert len(boxes) > 10
+    end = title.bounding_box()["y"] + title.bounding_box()["height"]
+    assert end <= min(box["y"] for box in boxes)
 
 
 def test_maps_of_another_training_run_disappear_when_the_translator_loads(browser, weights):
@@ -164,8 +240,8 @@ def test_maps_of_another_training_run_disappear_when_the_translator_loads(browse
         explorer = HeadsExplorer()
         explorer.reading = explorer.reading | {"text": "of another run"}
         page = open_explorer(browser, address, explorer)
-        page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
         expect(page.locator(".said")).to_contain_text("of another run")
+        page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
         grid(page).focus()
         expect(page.locator(".said")).not_to_contain_text("of another run")
         page.close()
@@ -182,6 +258,9 @@ def test_in_a_notebook_the_kernel_translates(course, lab: Lab):
     expect(cell.get_by_text("23 of 24 heads are on")).to_be_visible()
     lab.page.keyboard.press("Space")
     expect(cell.locator(".said")).to_contain_text("which is right")
+    cell.get_by_role("button", name="Break it").click()
+    expect(cell.locator(".said")).to_contain_text("“sechshundertfünfundvierzig”, which is wrong")
+    cell.get_by_role("button", name="Reset").click()
     text = cell.get_by_role("textbox", name="a number")
     text.fill("7,078")
     expect(cell.locator(".said")).to_contain_text("siebentausendachtundsiebzig”, which is right")

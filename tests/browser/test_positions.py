@@ -37,7 +37,7 @@ def map_of(page: Page):
 
 
 def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(browser, address):
-    page = open_explorer(browser, address, PositionExplorer(position=3, positions=15))
+    page = open_explorer(browser, address, PositionExplorer(position=3, positions=15), moves=True)
     assert page.evaluate(WATCH) == [[3], 0], "it started without a click"
     page.get_by_role("button", name="Play").click()
     shown, turned = page.evaluate(WATCH)
@@ -56,7 +56,6 @@ def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(browse
 
 def test_with_reduced_motion_it_plays_in_steps(browser, address):
     page = open_explorer(browser, address, PositionExplorer(position=3))
-    page.emulate_media(reduced_motion="reduce")
     page.get_by_role("button", name="Play").click()
     shown, turned = page.evaluate(WATCH)
     assert shown[-1] > 4 and turned == 0

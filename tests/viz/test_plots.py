@@ -211,7 +211,7 @@ def test_the_shown_image_keeps_every_color_of_a_heat_map(shown):
     painted = colors(ax)[0, :, :3]
     show(ax.figure, alt="A row from dark to bright, then a grey cell.")
     image, _ = shown_image(shown[0][0])
-    seen = torch.tensor(np.asarray(image.convert("RGB")) / 255).flatten(0, 1)
+    seen = torch.tensor(np.asarray(image.convert("RGBA").convert("RGB")) / 255).flatten(0, 1)
     for color in painted:
         assert (seen - color).abs().amax(dim=1).min() < 0.02, f"no pixel is {color}"
 
