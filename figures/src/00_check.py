@@ -3,7 +3,7 @@
 import textwrap
 
 import torch
-from colors import KEY, LINE, VALUE, shade
+from colors import KEY, LINE, LIT_FILL, VALUE, shade
 from drawing import Box, group, page, rect, tag, text
 
 from course_lib.exercises import check
@@ -18,7 +18,7 @@ ONES = f"{SIZES}\n    ones = torch.ones(length, length, dtype=torch.bool, device
 UPPER, LOWER = (f"{ONES}\n    return ones.{name}()" for name in ("triu", "tril"))
 COLORS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
 HIDDEN = "••••"
-SECONDS = 16  # of one round
+SECONDS = 12  # of one round
 LEFT, WIDE, ROW = 20, 600, 20
 
 
@@ -33,13 +33,16 @@ def attempts() -> list[tuple[str, Report]]:
     return found
 
 
-def appearing(percent: int, *parts: str) -> str:
-    """Show parts after a percentage of a round, or always for readers who prefer reduced motion."""
-    name = f"from-{percent}"
-    frames = f"0%,{percent}%{{opacity:0}}{percent + 1}%,97%{{opacity:1}}100%{{opacity:0}}"
-    motion = f"@media(prefers-reduced-motion:no-preference){{.{name}{{animation:{name} {SECONDS}s"
-    style = tag("style", f"@keyframes {name}{{{frames}}}{motion} infinite}}}}")
-    return group(style, tag("g", f"\n{group(*parts)}\n", **{"class": name}))
+def lit(number: int, box: Box) -> str:
+    """Draw a ground that lights up in its third of a round, but not if motion is not wanted."""
+    name, start = f"lit-{number}", round(100 * number / 3)
+    frames = f"0%,{start}%{{opacity:0}}{start + 3}%,{start + 30}%{{opacity:1}}"
+    frames += f"{min(start + 33, 100)}%,100%{{opacity:0}}"
+    style = f"@keyframes {name}{{{frames}}}.{name}{{opacity:0}}"
+    motion = f".{name}{{animation:{name} {SECONDS}s infinite}}"
+    style += f"@media(prefers-reduced-motion:no-preference){{{motion}}}"
+    ground = tag("g", rect(box, fill=LIT_FILL, stroke=None, radius=8), **{"class": name})
+    return group(tag("style", style), ground)
 
 
 def written(y: float, body: str) -> list[str]:
@@ -64,12 +67,14 @@ def reported(y: float, report: Report) -> list[str]:
 def draw() -> str:
     """Draw the versions of one exercise below each other, each with its report."""
     y, parts = 70, []
-    for start, (body, report) in zip((0, 24, 60), attempts(), strict=True):
+    for number, (body, report) in enumerate(attempts()):
         cell = written(y, body)
-        y += ROW * len(cell) + 4
-        rows = reported(y, report)
-        y += ROW * len(rows) + 14
-        parts += [appearing(start, *cell) if start else group(*cell), appearing(start + 8, *rows)]
+        below = y + ROW * len(cell) + 4
+        rows = reported(below, report)
+        end = below + ROW * len(rows) + 14
+        ground = Box(LEFT - 8, y - ROW - 8, WIDE + 16, end - y - 4)
+        parts += [lit(number, ground), *cell, *rows]
+        y = end + 6
     return page(
         "You write the body, and the check names your mistake",
         "Three versions of the exercise causal_mask, each with its report: the stub is not "

@@ -127,6 +127,23 @@ def test_every_text_has_ten_points_is_inside_and_overlaps_no_other_text(path):
         assert apart, f"{words!r} overlaps {more!r}"
 
 
+def test_an_animation_only_lights_up_what_is_shown_from_the_start():
+    root = ElementTree.parse(FIGURES / "00_check.svg").getroot()
+    moving = [element for element in root.iter() if element.get("class")]
+    assert len(moving) == 3
+    assert [part.tag for element in moving for part in element.iter(SVG + "text")] == []
+
+
+@every_file
+def test_every_color_on_paper_has_a_partner_in_the_dark(path):
+    drawing = path.read_text(encoding="utf-8")
+    used = set(re.findall(r'(?:fill|stroke)="(#\w{6})"', drawing))
+    dark = dict(re.findall(r"light-dark\((#\w{6}),(#\w{6})\)", drawing))
+    assert used == dark.keys()
+    ink, paper = (sum(bytes.fromhex(dark[color][1:])) / 765 for color in ("#222222", "#FFFFFF"))
+    assert ink > 0.75 and paper < 0.1
+
+
 def test_the_first_drawing_shows_what_the_trained_translator_writes():
     kept = json.loads(source_of("promise").RECORD.read_text(encoding="utf-8"))
     assert all(sum(row) == pytest.approx(1, abs=0.03) for row in kept["weights"])
