@@ -89,7 +89,6 @@ def judge_test(question: TestQuestion, test: object) -> Report:
     outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
     caught = {name for name, (error, _) in outcomes.items() if error is not None}
     shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
-    score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its inputs can reveal"
     missed = [name for name in question.must if name not in caught]
     if missed:
         hint = f"Your test passes even though {wrong[missed[0]][0]}."
@@ -97,13 +96,22 @@ def judge_test(question: TestQuestion, test: object) -> Report:
             hint += f" Your inputs hide this: {question.sizes}."
         if not caught:
             hint += " A test must raise an exception, as `assert` does; what it returns is ignored."
-        return Report(question.name, False, "too_content", hint, "property", score)
-    detail = f"finds every mistake that the question names; {score}; no false alarms"
-    beyond = [name.replace("_", " ") for name in wrong if name in shown - caught]
-    if beyond:
-        more = f" and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
-        detail += f"\nnot found: {', '.join(beyond[:MOST])}{more}"
-    return Report(question.name, True, detail=detail)
+        count = f"{len(caught)} of the {len(caught | shown)} mistakes"
+        detail = f"So far, it catches {count} that its inputs can reveal."
+        return Report(question.name, False, "too_content", hint, "property", detail)
+    beyond = [name for name in wrong if name in shown - caught]
+    return Report(question.name, True, detail=_praise(len(caught) - len(question.must), beyond))
+
+
+def _praise(others: int, beyond: Sequence[str]) -> str:
+    """Say that a test caught what it must, how many other mistakes, and what is next."""
+    done = "Your test caught every required mistake"
+    if not beyond:
+        return f"{done}, and every other one that its inputs can reveal." if others else f"{done}."
+    others_too = f", and {others} of {others + len(beyond)} others" * (others > 0)
+    names = ", ".join(name.replace("_", " ") for name in beyond[:MOST])
+    more = f" and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
+    return f"{done}{others_too}. You can go on, or try to catch one more.\nnot found: {names}{more}"
 
 
 def _false_alarm(name: str, test: object, alarm: BaseException) -> Report:

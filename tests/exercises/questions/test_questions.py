@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from course_lib.exercises import check, clinic, diagnose, known_mistakes, predict, score_test
 from course_lib.exercises.checking.report import UNTOUCHED
-from course_lib.exercises.questions.mutation_score import TESTS, judge_test
+from course_lib.exercises.questions.mutation_score import TESTS, judge_test, outcome
 from course_lib.exercises.questions.predictions import Prediction, judge_prediction
 from course_lib.exercises.questions.question import find, questions
 
@@ -63,6 +63,10 @@ def test_a_tensor_or_an_array_with_one_element_is_a_number(shape):
     assert "please" in predict("parameters_of_gpt2", right.expand(2, *shape)).hint
 
 
+DONE = "Your test caught every required mistake"
+MORE = "You can go on, or try to catch one more."
+
+
 def not_written(*_):
     raise NotImplementedError
 
@@ -74,7 +78,7 @@ def test_a_test_that_accepts_or_rejects_everything_does_not_pass(question):
     assert set(question.must) <= set(known)
     content = judge_test(question, lambda candidate: None)
     assert not content.passed and content.mistake == "too_content"
-    assert content.detail == "finds 0 of the 0 mistakes that its inputs can reveal"
+    assert content.detail == "So far, it catches 0 of the 0 mistakes that its inputs can reveal."
     assert "must raise" in content.hint
 
     def strict(candidate):
@@ -97,8 +101,22 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
 
     report = score_test("test_of_the_past", my_test)
     assert report.passed
-    found, shown = (int(word) for word in report.detail.split() if word.isdigit())
-    assert found == shown == len(known_mistakes("causal_mask")) - 1  # no device
+    assert report.detail == f"{DONE}, and every other one that its inputs can reveal."
+
+
+def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
+    def my_test(causal_mask):
+        seen = causal_mask(4)
+        assert seen[0].tolist() == [True, False, False, False] and seen[3, 3]
+
+    report = score_test("test_of_the_past", my_test)
+    praise, _, names = report.detail.partition("\n")
+    caught, others = (int(word) for word in praise.split() if word.isdigit())
+    (question,) = (each for each in TESTS if each.name == report.name)
+    raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
+    assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
+    assert praise == f"{DONE}, and {caught} of {others} others. {MORE}"
+    assert names.startswith("not found: ") and names.count(",") + 1 == min(others - caught, 5)
 
 
 def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
