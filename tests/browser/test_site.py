@@ -71,6 +71,14 @@ FROM_OUTSIDE = """async (address) => {
 CODE_FITS = "[...document.querySelectorAll('pre')].every(e => e.scrollWidth <= e.clientWidth)"
 FITS_A_PHONE = """() => [document.documentElement, document.querySelector('.bd-article')]
     .every(element => element.scrollWidth <= 390)"""
+HINT = """box => {  // the brightness of its words and of the ground below them
+    const bright = (color) => color.match(/[\\d.]+/g).slice(0, 3).reduce((a, b) => a + b / 765, 0);
+    let under = box;
+    while (under && /, 0\\)|transparent/.test(getComputedStyle(under).backgroundColor))
+        under = under.parentElement;
+    const ground = getComputedStyle(under ?? document.body).backgroundColor;
+    return [bright(getComputedStyle(box, '::before').color), bright(ground)];
+}"""
 MEGABYTE = 2**20
 
 
@@ -136,6 +144,7 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     page.wait_for_function(FITS_A_PHONE)  # an explorer draws again after the resize
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize(
     "address",
     [
@@ -177,6 +186,11 @@ def test_every_page_has_the_policy(site):
 
 
 def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page):
+=======
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page, theme):
+    page.emulate_media(color_scheme=theme)
+>>>>>>> 88bda4eb (The dark theme of JupyterLab and the hint on a phone are tested)
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto("notebooks/06_masks.html")
     page.wait_for_load_state("networkidle")
@@ -184,7 +198,9 @@ def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page):
         && getComputedStyle(box, '::before').content === 'none'"""
     pictures = "[...document.querySelectorAll('.bd-article img')]"
     assert not page.evaluate(f"{pictures}.filter({silent}).map(image => image.alt)")
-    assert page.locator(".scrolls").count()
+    hint, ground = page.locator(".scrolls").first.evaluate(HINT)
+    assert abs(hint - ground) > 0.3
+    assert (ground < 0.2) == (theme == "dark")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
