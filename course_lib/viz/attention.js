@@ -51,7 +51,7 @@ function drawArrow([x, y], width, look) {
 /** Draw bars, cut off at `low` and `most` so that the axis never changes. */
 function drawBars(title, heights, tall, low, most) {
   const up = [1.2 * low, 1.2 * most]; // with room for numbers
-  const at = panel(30, 320, 240, tall, { across: [-0.6, 3.6], up, title });
+  const at = panel(30, 318, 240, tall, { across: [-0.6, 3.6], up, title });
   const end = (height) => at.y(clamp(height, low, most));
   const draw = (height, n) => [
     line(at.x(n), at.y(0), at.x(n), end(height), { class: "line", "stroke-width": 40 }),
@@ -64,14 +64,14 @@ function drawBars(title, heights, tall, low, most) {
 /** Show the gradient on a logarithmic axis, and mark where the softmax is saturated. */
 function drawGauge(gradient) {
   const title = "Gradient of the largest weight";
-  const at = panel(30, 488, 240, 20, { across: [-8, 0], up: [0, 1], title });
+  const at = panel(30, 456, 240, 20, { across: [-8, 0], up: [0, 1], title });
   const [low, edge, here] = [-8, SATURATED, Math.max(Math.log10(gradient), -8)].map(at.x);
   return [
-    rect(low, 488, edge - low, 20, "masked"),
+    rect(low, 456, edge - low, 20, "masked"),
     at.frame({ xTicks: [-8, -6, -4, -2, 0], show: power }),
-    text((low + edge) / 2, 503, "saturated", "middle"),
-    line(edge, 484, edge, 512, "future thick"),
-    disc(here, 498, 7, "query"),
+    text((low + edge) / 2, 471, "saturated", "middle"),
+    line(edge, 452, edge, 480, "future thick"),
+    disc(here, 466, 7, "query"),
   ];
 }
 
@@ -79,7 +79,7 @@ function drawKeys(_state, { scores }) {
   return [
     drawPlane(KEY_PLANE, "key"),
     WORDS.map(({ key }) => drawArrow(key, 3, "key")),
-    drawBars("Scores (bars end at 10 and −10)", scores, 176, -10, 10),
+    drawBars("Scores (bars end at 10 and −10)", scores, 164, -10, 10),
   ];
 }
 
@@ -93,7 +93,7 @@ function drawValues(_state, { weights, output, gradient }) {
     drawPlane(VALUE_PLANE, "value"),
     VALUES.map(draw),
     text(left, top + 8, "✕", "middle bold big"),
-    drawBars("Weights, which add up to 1", weights, 100, 0, 1),
+    drawBars("Weights, which add up to 1", weights, 90, 0, 1),
     drawGauge(gradient),
   ];
 }
@@ -123,7 +123,7 @@ function describe(_state, { weights, output, gradient }) {
   ];
 }
 
-const SIZE = [300, 526];
+const SIZE = [300, 494];
 const POWERS = range(13).map((n) => 2 ** (n - 3)); // from 1/8 to 512
 export default explorer({
   panes: [
