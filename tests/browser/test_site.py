@@ -144,7 +144,6 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     page.wait_for_function(FITS_A_PHONE)  # an explorer draws again after the resize
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(
     "address",
     [
@@ -186,11 +185,11 @@ def test_every_page_has_the_policy(site):
 
 
 def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page):
-=======
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page, theme):
     page.emulate_media(color_scheme=theme)
->>>>>>> 88bda4eb (The dark theme of JupyterLab and the hint on a phone are tested)
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto("notebooks/06_masks.html")
     page.wait_for_load_state("networkidle")
