@@ -89,6 +89,12 @@ class Chapter:
         marked = (source for source in self.sources if is_marked(source, "export"))
         return [name for source in marked for name in stubs.exported(source)]
 
+    @property
+    def last_import(self) -> int:
+        """Return the index of the last of the import cells, which come before all other code."""
+        kinds = [*(cell["cell_type"] for cell in self.cells), "markdown"]
+        return kinds.index("markdown", kinds.index("code")) - 1
+
     def place(self, text: str) -> int:
         """Return the index of the first cell that contains ``text``, or 0 if none does."""
         return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
@@ -118,8 +124,7 @@ class Edition:
 
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:
         """Yield the cells of the learner's version, including the cells that we add."""
-        kinds = [*(cell["cell_type"] for cell in chapter.cells), "markdown"]
-        last_import = kinds.index("markdown", kinds.index("code")) - 1
+        last_import = chapter.last_import
         if chapter.file.startswith(SIDE_TRIPS) and self.modules:
             yield new_cell("at-the-root", AT_THE_ROOT, "code", FOLDED)
         for place, cell in enumerate(chapter.cells):
@@ -132,8 +137,7 @@ class Edition:
             if place == chapter.place("You will build") and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == last_import and chapter.module and chapter.exported:
-                stand_ins = fallback_cell(chapter.module, chapter.exported)
-                yield new_cell("stand-ins", stand_ins, "code", cell["metadata"])
+                yield new_cell("stand-ins", fallback_cell(chapter), "code", cell["metadata"])
                 yield from self._whose_model(chapter.cells[: place + 1])
         if not self.exercises.keys().isdisjoint(chapter.exported):
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
@@ -241,8 +245,9 @@ def fenced(source: str) -> str:
     return f"```python\n{source}\n```"
 
 
-def fallback_cell(module: str, names: Sequence[str]) -> str:
+def fallback_cell(chapter: Chapter) -> str:
     """Return the cell that imports the course's version of every name that a chapter exports."""
+    module, names = str(chapter.module), chapter.exported
     listed = ", ".join(names)
     if len(module) + len(listed) > 76:  # the line would have more than 100 characters
         listed = "(\n" + "".join(f"    {name},\n" for name in names) + ")"
