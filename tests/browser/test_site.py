@@ -184,9 +184,6 @@ def test_every_page_has_the_policy(site):
         assert policy and "<script" not in before and "<link" not in before, path
 
 
-def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page):
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page, theme):
     page.emulate_media(color_scheme=theme)
