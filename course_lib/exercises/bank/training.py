@@ -13,6 +13,7 @@ from course_lib.exercises.checking.training_trials import (
     WITH_ZEROS,
     graph_kept,
     loss,
+    loss_in_float16,
     rates,
     scores,
     shifted,
@@ -20,10 +21,6 @@ from course_lib.exercises.checking.training_trials import (
     uniform,
     updates,
 )
-from course_lib.exercises.checking.trial import half_precision
-
-RISING = torch.arange(0.0, 12.0, 2.0).repeat(9_999, 1)  # about 10 nats for each of the tokens
-
 
 EXERCISES = (
     Exercise(
@@ -55,12 +52,7 @@ EXERCISES = (
             ),
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
             "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
-            "half precision": (
-                half_precision(
-                    "A float16 ends at 65,504, so add up the losses in float32.",
-                    lambda loss, dtype: loss(RISING.to(dtype), torch.zeros(9_999).long(), pad_id=1),
-                ),
-            ),
+            "half precision": (loss_in_float16,),
         },
         rejects=(
             "(torch.ones(2, 5), torch.tensor([1, 2, 3]))",
@@ -324,11 +316,6 @@ LOSSES = (
         "smoothing_exchanged: smoothing and 1 - smoothing are swapped",
         (SUM_OF_BOTH, "-(smoothing * right + (1 - smoothing) * average)"),
     ),
-    loss_mistake(
-        "smoothing_not_averaged: every token gets the smoothing mass, which should be divided",
-        (SMOOTHED_OVER_ALL, "average = log_probs.sum(dim=-1)"),
-        (SMOOTHED, SUM),
-    ),
     *ignored(loss_mistake, ("smoothing", (SUM_OF_BOTH, "-right"))),
     loss_mistake(
         "sum_over_sentences: the losses are added up and divided by the number of sentences "
@@ -471,10 +458,6 @@ RATE_MISTAKES = (
     paper(
         "constant_after_warmup: the rate stays at its peak after warmup_steps",
         ("min(step**-0.5", "min(warmup_steps**-0.5"),
-    ),
-    paper(
-        "d_model_multiplied: the rate is multiplied by √d_model instead of divided by it",
-        ("d_model**-0.5", "d_model**0.5"),
     ),
     paper(
         "larger_of_the_two: max is called instead of min, so the rate is the larger curve",

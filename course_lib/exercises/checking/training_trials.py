@@ -15,6 +15,7 @@ from course_lib.exercises.checking.trial import (
     as_trial,
     by_name,
     function_trial,
+    half_precision,
     normal,
     observe,
 )
@@ -57,6 +58,13 @@ def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
 @as_trial("equal logits", "Every token then has probability 1/V, so the loss is ln V nats.")
 def uniform(candidate: Callable) -> dict[str, float]:
     return {"loss of equal logits": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
+
+
+RISING = torch.arange(0.0, 12.0, 2.0).repeat(9_999, 1)  # about 10 nats for each of the tokens
+loss_in_float16 = half_precision(
+    "A float16 ends at 65,504, so add up the losses in float32.",
+    lambda loss, dtype: loss(RISING.to(dtype), torch.zeros(9_999).long(), pad_id=1),
+)
 
 
 def rates(label: str, steps: Iterable[int], d_model: int, warmup_steps: int) -> Trial:
