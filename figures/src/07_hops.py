@@ -4,7 +4,7 @@ from colors import INK, KEY, QUERY
 from drawing import Box, arrow, centered, group, lines, page, rect, text
 
 TITLE = "Two hops: read the number, go there,\nread again, and go once more"
-CELLS = (3, 0, 5, 1, 2, 4)
+CELLS = (3, 5, 0, 1, 2, 4)
 LEFT, PITCH, TOP = 52, 92, 176  # px: the first cell, the distance between cells, the upper edge
 SIZE = 60  # px, of a cell
 
@@ -39,9 +39,9 @@ def draw() -> str:
     first, second = CELLS[0], CELLS[CELLS[0]]
     return page(
         TITLE,
-        "Six boxes in a row with the numbers 3, 0, 5, 1, 2, 4. An arrow goes from cell 0, which "
+        "Six boxes in a row with the numbers 3, 5, 0, 1, 2, 4. An arrow goes from cell 0, which "
         "contains 3, to cell 3. A second arrow goes from cell 3, which contains 1, to cell 1, "
-        "which contains 0.",
+        "which contains 5.",
         330,
         *(box(cell) for cell in range(len(CELLS))),
         hop(0, first, 74, "first hop", QUERY),
