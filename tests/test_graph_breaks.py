@@ -35,7 +35,7 @@ def text(length=6):
 
 CASES = {
     "attention by hand": (
-        scaled_dot_product_attention, (*torch.randn(3, 2, 3, 5, 4), causal_mask(5), 0.1)
+        scaled_dot_product_attention, (*torch.randn(3, 2, 3, 5, 4), causal_mask(5))
     ),
     "Transformer, training": (translator(), pairs()),
     "Transformer, norm first, eval": (translator(norm_first=True).eval(), pairs()),

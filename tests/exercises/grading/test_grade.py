@@ -18,11 +18,14 @@ from course_lib.exercises.checking.exercise import exercises
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.grading.grade import Row, as_csv, grade, learners, printable
 from course_lib.exercises.library import separate_process
+from course_lib.exercises.library.fallbacks import COURSE
 from course_lib.exercises.library.package import INIT, module_text
 from course_lib.exercises.library.separate_process import examine_apart, state_of
 
 HEAD = "import torch\nfrom torch import Tensor\n\n\n"
 CAUSAL = """def causal_mask(length, device=None):
+    if length < 1:
+        raise ValueError(length)
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -394,7 +397,7 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
 def test_a_pipe_with_another_encoding_gets_the_same_answer(tmp_path, words, code, line):
     hand_in(tmp_path, masks=HEAD + CAUSAL + PADDING.replace("!=", "=="))
     command = [sys.executable, "-m", "course_lib.cli", *words.split()]
-    chosen = {"PYTHONPATH": str(separate_process.COURSE.parent), "PYTHONIOENCODING": "cp1252"}
+    chosen = {"PYTHONPATH": str(COURSE.parent), "PYTHONIOENCODING": "cp1252"}
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | chosen, capture_output=True)
     assert (done.returncode, done.stderr) == (code, b"")
     assert line.encode("cp1252") in done.stdout  # the sign before it becomes a question mark

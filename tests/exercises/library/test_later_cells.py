@@ -19,8 +19,8 @@ TEXTBOOK = {  # formulas that are not written for float16
     "LayerNorm": ("at_least_float32(x)", "x"),
     "RMSNorm": ("at_least_float32(x)", "x"),
     "scaled_dot_product_attention": (
-        "query / math.sqrt(d_k) @ key.transpose(-2, -1)",
-        "query @ key.transpose(-2, -1) / math.sqrt(d_k)",
+        "(query / math.sqrt(d_k)) @ key.mT",
+        "query @ key.mT / math.sqrt(d_k)",
     ),
     "mean_pool": ("at_least_float32(vectors)", "vectors"),
     "label_smoothed_cross_entropy": ("at_least_float32(logits)", "logits"),
