@@ -59,8 +59,8 @@ BELOW = """
 {0}
 ```"""
 
-MOVED = """<!doctype html><html lang="en"><title>This page has moved</title>
-<meta http-equiv="refresh" content="1; url={0}"><a href="{0}">This page has moved.</a>
+MOVED = """<!doctype html><html lang="en"><head><title>This page has moved</title>
+<meta http-equiv="refresh" content="1; url={0}"></head><a href="{0}">This page has moved.</a>
 <script>location.replace("{0}" + location.search + location.hash)</script></html>"""
 
 

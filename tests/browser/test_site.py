@@ -270,26 +270,6 @@ def test_the_home_page_links_to_chapter_0(page, browser, site):
         assert len(plain.locator("[data-explorer] img").get_attribute("alt")) > 30
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_every_chapter_on_the_map_of_the_course_links_to_its_page(page, theme, width):
-    page.emulate_media(color_scheme=theme)
-    page.set_viewport_size({"width": width, "height": 800})
-    page.goto("notebooks/00_start_here.html")
-    links = page.locator(".drawing a")
-    chapters = sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb"))[1:]
-    hrefs = links.evaluate_all("all => all.map(a => a.href.baseVal)")
-    assert hrefs == [f"{chapter}.html" for chapter in chapters]
-    names = [" ".join(name.split()) for name in links.all_text_contents()]
-    assert names[0] == "01 Attention" and all(len(name) > 5 for name in names)
-    links.nth(5).click()
-    assert page.locator("article h1").inner_text().startswith("6 · Masks")
-    page.go_back()
-    links.last.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/{chapters[-1]}.html")
-
-
 def test_the_downloads_of_a_chapter_match_their_names(site):
     for path in pages():
         place = path.relative_to(ROOT / "notebooks")
