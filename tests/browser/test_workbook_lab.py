@@ -41,7 +41,7 @@ def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: La
     make_workbook(course / "workbook", force=True)
     path = "workbook/00_start_here.ipynb"
     cells = code_cells(course / path)
-    question = 'guess(\n    "The scores are 2, 1 and 1.'
+    question = 'guess("The scores are 2, 1 and 1.'
     asked = next(n for n, source in cells.items() if source.startswith(question))
     lab.open(path, shared=False)
     run_imports(lab, cells, asked)
