@@ -111,25 +111,10 @@ def for_site(text: str, figures: str) -> str:
     """Return a chapter for the site: drawings as files, pictures with alt text, live explorers."""
     notebook = json.loads(embed_pictures.as_files(text, figures))
     for cell in notebook["cells"]:
-        cell["source"] = with_links("".join(cell["source"])).splitlines(keepends=True)
         for output in cell.get("outputs", []):
             if "image/png" in output.get("metadata", {}):
                 output["data"]["text/html"] = as_html(output["data"], output["metadata"])
     return json.dumps(notebook)
-
-
-def with_links(source: str) -> str:
-    """Return a cell with its linked drawings inlined into the page, so that links in them work.
-
-    Each drawing contains a title and a description, which replace the alt text.
-    """
-    for picture in embed_pictures.AS_NAME.finditer(source):
-        drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
-        if "<a href" in drawing:
-            drawing = re.sub(r'"../notebooks/(\w+).ipynb"', r'"\1.html"', drawing)
-            drawing = drawing.replace('role="img"', 'role="group"', 1)
-            source = source.replace(picture[0], f'<div class="drawing">\n{drawing}</div>')
-    return source
 
 
 def as_html(data: dict[str, Any], metadata: dict[str, Any]) -> str:

@@ -88,8 +88,7 @@ def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what the user types, or every line of piped input; Ctrl-C ends an answer."""
-    sampling = sampling_options(options)
-    draw = sampler(**sampling)
+    draw = sampler(**sampling_options(options))
     path = find_weights(options.weights or CHAT_MODEL)
     conversation = Conversation(load_chat_model(path), draw, options.tokens)
     if conversation.end_id is None:

@@ -11,7 +11,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (button.textContent.trim()) button.removeAttribute("aria-label");
     else button.setAttribute("aria-label", "Show the pages below");
   }
-  for (const box of document.querySelectorAll(".bd-article :is(table, p, .output, .drawing)")) {
+  for (const box of document.querySelectorAll(".bd-article :is(table, p, .output)")) {
     if (box.scrollWidth <= box.clientWidth) continue;
     box.tabIndex = 0;
     if (box.querySelector(":scope > :is(img, svg)")) box.classList.add("scrolls");
