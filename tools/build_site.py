@@ -6,7 +6,6 @@ layout of the repository, and also contains docs/_site, the glossary and a page 
 
 import html
 import json
-import re
 import shutil
 import subprocess
 import sys

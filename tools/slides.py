@@ -19,7 +19,7 @@ from course_lib.exercises.workbook.notebook_builder import SIDE_TRIPS
 # solutions, and the link symbols next to headings
 LEFT_OUT = ".//details[not(ancestor::div[@class='guess'])] | .//a[@class='headerlink']"
 SHOWN = (
-    ".//div[contains(@class, 'math') or @class='guess' or @class='drawing'] | .//img"
+    ".//div[contains(@class, 'math') or @class='guess'] | .//img"
     " | .//p[contains(., 'Guess')][not(ancestor::div[@class='guess'])]"
 )
 SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # in a recap
