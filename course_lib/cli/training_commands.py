@@ -270,7 +270,6 @@ def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]
 
 def first_words(pipeline: Pipeline, options: argparse.Namespace) -> str:
     """Show what a newly trained model writes, and how many of a few held-out numbers are right."""
-    pipeline.model.eval()
     if isinstance(pipeline, TextGenerator):
         prompt = PROMPTS[pipeline.config.text]
         return f"it writes: {pipeline.generate(prompt, FIRST)[0]!r}"
