@@ -287,7 +287,7 @@ def test_the_downloads_of_a_chapter_match_their_names(site):
 def test_the_search_works_offline_and_lists_chapters_first(page):
     page.goto("search.html?q=KV+cache")
     page.wait_for_selector("ul.search li .context")
-    page.wait_for_selector(".search-summary:has-text('Search finished')")  # results appear one by one
+    page.wait_for_selector(".search-summary:has-text('Search finished')")
     assert page.locator("ul.search li a").first.inner_text() == "13 · The KV cache"
     kinds = page.locator("ul.search li a").evaluate_all("all => all.map(a => a.href.split('/')[3])")
     chapters = kinds.count("notebooks")
