@@ -37,10 +37,9 @@ def link(path: Path, folder: str = "") -> str:
 
 
 def trips_line(number: str, trips: list[Path]) -> str:
-    """Return the line that lists a chapter's side trips; chapter 00 lists all of them."""
-    numbers = {trip: f"{trip.name[:2]} · " * (number == "00") for trip in trips}
-    mine = [trip for trip in trips if number in ("00", trip.name[:2])]
-    listed = [f"[{numbers[trip]}{title(trip)}]({SIDE_TRIPS}/{trip.name})" for trip in mine]
+    """Return the line that lists a chapter's side trips."""
+    mine = [trip for trip in trips if trip.name[:2] == number]
+    listed = [f"[{title(trip)}]({SIDE_TRIPS}/{trip.name})" for trip in mine]
     return f"**Side trips:** {' · '.join(listed)}\n\n" if listed else ""
 
 
