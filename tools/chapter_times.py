@@ -1,6 +1,7 @@
 """Update the times of chapters and routes, in the openings and on the pages that list them.
 
-The opening of a chapter states its reading time, and each exercise states its own time. A route
+The opening of a chapter states its reading time, and each exercise states its own time. The time
+with the exercises is rounded to five minutes, because it is an estimate. A route
 names its chapters, as in ``**The paper** (00 to 09, 11, 12): about …``.
 """
 
@@ -31,7 +32,7 @@ def chapter_times() -> Times:
             raise ValueError(f"{path.name}: add '*Time:* 30 minutes, 40 with the exercises.'")
         number, minutes = int(path.name[:2]), int(box[2])
         exercises = sum(item.minutes for item in items() if item.chapter == number)
-        times[path.name[:2]] = minutes, minutes + exercises
+        times[path.name[:2]] = minutes, 5 * round((minutes + exercises) / 5)
     return times
 
 
