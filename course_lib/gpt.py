@@ -32,15 +32,10 @@ from torch.nn import functional as F
 from .add_norm import AddNorm
 from .decoding import sample_tokens
 from .feed_forward import FeedForward
-from .kv_cache import (
-    AttentionCache,
-    Engine,
-    RecomputingEngine,
-    attend_to_past,
-    choose_engine,
-)
+from .kv_cache import AttentionCache, attend_to_past
 from .multi_head import join_heads, split_heads  # noqa: F401  # for your own layer
 from .positions import LearnedPositionalEmbedding
+from .support.engines import Engine, RecomputingEngine, choose_engine
 from .support.input_checks import (
     check_config,
     check_dropout,

@@ -26,8 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .gpt import initialize_gpt, next_token_loss, text_engine
-from .kv_cache import AttentionCache, Engine, attend_to_past
+from .kv_cache import AttentionCache, attend_to_past
 from .multi_head import join_heads, split_heads
+from .support.engines import Engine
 from .support.input_checks import (
     check_config,
     check_factors,

@@ -24,8 +24,8 @@ from course_lib.gpt import (
     text_engine,
 )
 from course_lib.interop import load_from_torch
-from course_lib.kv_cache import RecomputingEngine
 from course_lib.modern_decoder import ModernConfig, ModernDecoder, ModernEngine
+from course_lib.support.engines import RecomputingEngine
 
 N, VOCAB = 2, 11
 BIASES = pytest.mark.parametrize("bias", [True, False])

@@ -13,13 +13,8 @@ from torch.nn.utils import parametrizations
 from course_lib.beam_search import beam_search
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
-from course_lib.kv_cache import (
-    AttentionCache,
-    DecodingEngine,
-    RecomputingEngine,
-    choose_engine,
-    decoding_engine,
-)
+from course_lib.kv_cache import AttentionCache, DecodingEngine, decoding_engine
+from course_lib.support.engines import RecomputingEngine, choose_engine
 from course_lib.transformer import Transformer
 
 BOS, EOS = 1, 2

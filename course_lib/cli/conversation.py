@@ -13,8 +13,8 @@ from course_lib.decoding import sample_tokens
 from course_lib.gpt import GPT, text_engine
 from course_lib.interop.chat_template import Message, render
 from course_lib.interop.text_models import ChatModel, special_ids
-from course_lib.kv_cache import Engine
 from course_lib.modern_decoder import ModernDecoder
+from course_lib.support.engines import Engine
 
 MOST_TOKENS = 8_192  # in a conversation; the keys and values of more tokens take gigabytes
 Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)

@@ -17,8 +17,8 @@ from course_lib.cli import main as cli
 from course_lib.cli.conversation import Conversation, continue_text, render, sampler
 from course_lib.interop.chat_template import ChatTemplate, read_chat_template
 from course_lib.interop.text_models import load_chat_model, load_writer
-from course_lib.kv_cache import Engine
 from course_lib.modern_decoder import ModernDecoder
+from course_lib.support.engines import Engine
 
 MODEL = "smollm2-135m-instruct"
 START, END = "<|im_start|>", "<|im_end|>"
