@@ -230,17 +230,6 @@ def distance_without_positions() -> float:
 
 
 @asked(
-    8,
-    (1_048_576, "Those are the four matrices. There are also biases and a norm."),
-    (1_050_624, "Those are the four matrices with biases. There is also a third norm."),
-)
-def parameters_more_in_decoder() -> int:
-    """Return how many more parameters the paper's decoder layer has than its encoder layer."""
-    sizes = 512, 8, 2048  # d_model, num_heads, d_ff
-    return count(DecoderLayer(*sizes)) - count(EncoderLayer(*sizes))
-
-
-@asked(
     9,
     (126.2, "You doubled everything. Twice the rows and columns give four times as many entries."),
     (252.3, "You multiplied everything by four, but the vocabulary keeps its size."),

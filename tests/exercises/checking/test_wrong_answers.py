@@ -341,7 +341,6 @@ def test_a_mistake_in_a_textbooks_style_is_named(mistake, name, edits):
         ("positions_copied", (32_639, 32_641, 32_895, 32_896)),
         ("tokens_read_for_ten", (45, 54, 56)),
         ("continuations_of_a_step", (7, 9)),
-        ("parameters_more_in_decoder", (1_051_000, 1_051_136)),
         ("parameters_of_sixteen_heads", (1_048_000, 1_049_088)),
         ("batch_by_hand", ([[1, 83, 2, 0, 0, 0], [1, 40, 122, 2, 0, 0], [1, 95, 40, 121, 62, 2]],)),
         ("length_where_attention_rules", (3050, 3071, 3073)),
