@@ -21,7 +21,8 @@ from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import apply_rope, rope_angles
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding, sinusoidal_encoding
-from course_lib.tokenization import byte_words, merge_pair
+from course_lib.support.pre_tokenization import byte_words
+from course_lib.tokenization import merge_pair
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.beam_explorer import BeamExplorer
