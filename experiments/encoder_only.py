@@ -30,7 +30,8 @@ from course_lib.masks import causal_mask, padding_mask
 from course_lib.positions import LearnedPositionalEmbedding
 from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
-from course_lib.training import training_step, warmup_cosine
+from course_lib.trainer.schedules import warmup_cosine
+from course_lib.training import training_step
 
 LANGUAGES = ("en", "de", "fr", "zh")
 STEPS, BATCH_SIZE, PEAK_RATE = 1600, 64, 3e-3

@@ -19,7 +19,8 @@ NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
 def answer_of_chapter(explorer: type) -> str:
     """Return the text below the cell that shows an explorer, and a cell's printed output."""
-    cells = [c for p in NOTEBOOKS.glob("*.ipynb") for c in nbformat.read(p, as_version=4).cells]
+    pages = [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("side_trips/*.ipynb")]
+    cells = [cell for path in pages for cell in nbformat.read(path, as_version=4).cells]
     (shown,) = (i for i, c in enumerate(cells) if c.source == f"{explorer.__name__}()")
     answer = []
     for cell in cells[shown + 1 :]:

@@ -1,14 +1,13 @@
-"""The loss counts real tokens, the schedules are the paper's, and a step follows the gradient."""
+"""The loss counts real tokens, Adam is torch's, and a step follows the gradient."""
 
 import math
 from copy import deepcopy
-from functools import partial
 from itertools import product
 
 import pytest
 import torch
 from dimensions import PAD, TGT_VOCAB, B, T
-from parity import assert_equal, says, trace
+from parity import assert_equal, trace
 from random_inputs import normal
 from torch import nn
 from torch.nn import functional as F
@@ -19,9 +18,6 @@ from course_lib.training import (
     label_smoothed_cross_entropy,
     training_step,
     translation_loss,
-    warmup_cooldown,
-    warmup_cosine,
-    warmup_inverse_sqrt,
 )
 
 V = TGT_VOCAB
@@ -98,55 +94,6 @@ def test_a_model_that_rules_padding_out_is_not_punished(logits, targets, pad_log
     assert ours["inputs"][0].isfinite().all()
     logits[..., PAD] = -1e3
     assert_equal(ours["outputs"][0], loss_by_loops(logits, targets, PAD, SMOOTHING))
-
-
-# --- the schedules
-
-PAPER = partial(warmup_inverse_sqrt, d_model=16, warmup_steps=4)  # 1/4 · min(1/√step, step/8)
-SHORT = partial(warmup_cooldown, d_model=16, warmup_steps=4)
-COSINE = partial(warmup_cosine, warmup_steps=3, peak=0.8)
-RATES = {
-    PAPER: {1: 1 / 32, 2: 1 / 16, 3: 3 / 32, 4: 1 / 8, 16: 1 / 16},  # at 4 both branches meet
-    partial(SHORT, steps=18, scale=3, cooldown_steps=3): {  # as above, times 3
-        2: 3 / 16,
-        4: 3 / 8,
-        9: 3 / 12,
-        16: 3 / 16,  # (18 + 1 - 16) / 3 = 1: not yet
-        17: 3 / (4 * 17**0.5) * 2 / 3,
-        18: 3 / (4 * 18**0.5) / 3,  # after one more step, it would be 0
-    },
-    partial(COSINE, steps=10): {1: 0.8 / 3, 2: 1.6 / 3, 3: 0.8},
-}
-NAMED = dict(ids=lambda schedule: schedule.func.__name__)
-
-
-@pytest.mark.parametrize("schedule", RATES, **NAMED)
-def test_the_schedules_agree_with_their_formulas_by_hand(schedule):
-    rates = {step: schedule(step) for step in RATES[schedule]}
-    assert rates == pytest.approx(RATES[schedule], rel=1e-12)
-
-
-def test_the_cosine_agrees_with_torch_after_the_warm_up():
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.8)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.1)
-    for step in range(3, 11):  # from the peak to the last rate
-        (group,) = optimizer.param_groups
-        assert COSINE(step, steps=10, last=0.1) == pytest.approx(group["lr"], rel=1e-12)
-        optimizer.step()
-        schedule.step()
-
-
-IMPOSSIBLE = [
-    partial(PAPER, 0),
-    partial(SHORT, 8, steps=7, scale=1, cooldown_steps=3),
-    partial(COSINE, 11, steps=10),
-]
-
-
-@pytest.mark.parametrize("schedule", IMPOSSIBLE, **NAMED)
-def test_the_schedules_explain_impossible_steps(schedule):
-    with pytest.raises(ValueError, match=says(schedule.args[0], "positive")):
-        schedule()
 
 
 # --- Adam

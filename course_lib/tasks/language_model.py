@@ -15,8 +15,8 @@ from course_lib.gpt import GPT, GPTConfig, param_groups, sample
 from course_lib.support.corpora import TEXTS
 from course_lib.tasks.task_sizes import GPT_SIZES
 from course_lib.trainer.options import LEAST, TrainingConfig, check_range, shared_fields
+from course_lib.trainer.schedules import warmup_cosine
 from course_lib.trainer.task import Pipeline, Task
-from course_lib.training import warmup_cosine
 
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 POSITIONS = 4_096  # characters read at once while measuring

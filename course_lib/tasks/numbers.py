@@ -20,8 +20,9 @@ from course_lib.trainer import run_folder
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.options import TrainingConfig, shared_fields
+from course_lib.trainer.schedules import warmup_cooldown
 from course_lib.trainer.task import Pipeline, Task
-from course_lib.training import translation_loss, warmup_cooldown
+from course_lib.training import translation_loss
 from course_lib.transformer import Transformer, TransformerConfig
 
 VAL = 200  # numbers to measure the loss on
