@@ -165,6 +165,8 @@ def check_command(options: argparse.Namespace) -> int:
     (report,) = examine_apart(package, {module: [options.name]}, LIMIT).values()
     if not report.attempted and not report.hint:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
+    if report.passed:
+        report = replace(report, after=progress(options.folder).after(options.name))
     if options.json:
         state = {"state": state_of(report), "complete": report.complete}
         state["in_the_chapter"] = _in_chapter(package, options.name)

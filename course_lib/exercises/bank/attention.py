@@ -278,8 +278,8 @@ MISTAKES = (
         seen="EleutherAI/gpt-neox #966",
     ),
     attention(
-        "blocked_row_nan: if every key in a row is blocked, the row's scores are all -inf, and "
-        "their softmax is nan",
+        "blocked_row_nan: a row in which every key is blocked has only scores of -inf, and their "
+        "softmax is nan",
         (ZEROED, ""),
         seen="pytorch/pytorch #41508, #25110",
     ),

@@ -371,7 +371,7 @@ MISTAKES = (
         (CUT, CUT + ".unflatten(2, (size, size)).transpose(2, 3).flatten(2)"),
     ),
     cutting(
-        "rest_lost: if size does not divide a side, pixels at the border are lost without an error",
+        "rest_lost: pixels at the border are lost without an error if size does not divide a side",
         ("images.size(1) % size or images.size(2) % size", "size < 1"),
     ),
 )

@@ -366,7 +366,7 @@ DECODING = (
         (" * math.sqrt(c.d_model)", ""),
     ),
     engine(
-        "mask_forgotten: when several new tokens are read at once, they get no causal mask, "
+        "mask_forgotten: several new tokens that are read at once get no causal mask, "
         "so each attends to later tokens",
         *masked_by("None"),
         seen="mlx-node/mlx-node #24",

@@ -26,7 +26,7 @@ from course_lib.exercises.checking.matching import (
 )
 from course_lib.exercises.checking.mistake import Mistake
 from course_lib.exercises.checking.outcomes import KINDS, Failure, Outcome, differences
-from course_lib.exercises.checking.report import Report
+from course_lib.exercises.checking.report import Report, lowered
 from course_lib.exercises.checking.signatures import MissingOption, adapt
 from course_lib.exercises.checking.trial import try_out, usual_settings
 
@@ -140,7 +140,8 @@ def complaints(exercise: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]
             unwritten = isinstance(mine.error, NotImplementedError)
             failures = [Failure(kind, *explain(mine.error), unwritten)]
         for wrong in failures:
-            yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
+            told = f"With {trial.label}: {lowered(wrong.sentence)}"
+            yield replace(wrong, sentence=told, trial=place)
 
 
 def _not_a_candidate(exercise: Exercise, candidate: object) -> Report:
@@ -175,17 +176,17 @@ def _named(
     hint = first.sentence if mistake is None else f"This is what you get when {mistake.sentence}."
     details = [first.detail, from_outside(candidate)]
     second = _second_problem(exercise, seen, failures, mistake)
-    if second is not None:
-        hint += f" There is also a second problem. {second.sentence}"
     if mistake is None and first.trial < exercise.core_size and first.kind not in ("runs", "shape"):
         tried = adapt(candidate, exercise.definition)
         with redirect_stdout(StringIO()):
             try_out(exercise.trials[0], tried)
         hint += getattr(tried, "unlike", "")
     if mistake is not None and (second is not None or first.kind == "runs"):
-        details.insert(0, f"The first failure: {first.sentence}")
+        details.insert(0, f"It first shows up {lowered(first.sentence)}")
     detail = "\n".join(line for line in details if line)
-    return Report(exercise.name, False, mistake.name if mistake else None, hint, first.kind, detail)
+    name = mistake.name if mistake else None
+    second_sentence = second.sentence if second else ""
+    return Report(exercise.name, False, name, hint, first.kind, detail, second=second_sentence)
 
 
 def _second_problem(

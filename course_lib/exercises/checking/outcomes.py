@@ -117,7 +117,7 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
     ]
     yield from wrong
     if seen.alone:
-        yield Failure("shape", f"{ALONE}: return two things, the output first.", alone=True)
+        yield Failure("shape", f"{ALONE}; return two things, the output first.", alone=True)
     if seen.changed:
         names = ", ".join(seen.changed)
         yield Failure("unchanged", f"The call changes its arguments: {names}.", "")

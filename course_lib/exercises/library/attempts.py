@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import find_exercise
+from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.fallbacks import files_of
 from course_lib.exercises.library.later_cells import lacking
 from course_lib.exercises.library.progress import note
+from course_lib.exercises.library.stubs import defined
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Attempt:
 LAST: dict[str, Attempt] = {}  # the last attempt at each exercise in this process
 PASSED: dict[str, Attempt] = {}  # the last attempt that passed
 LATER = "Later cells run the course's {}. They run yours once it has {}."
+YOURS = "The cells below run your version."
 INSTEAD = "Until your version passes, the chapter uses the course's {}."
 
 
@@ -59,10 +61,28 @@ def attempt(name: str, candidate: object) -> object:
     return result
 
 
+def running_shell() -> Any:
+    """Return the shell of the notebook, or ``None`` outside of a notebook."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
+def attempt_for(result: Any) -> None:
+    """Attempt each exercise that a cell defines, if its last line, which does this, is gone.
+
+    A notebook calls this after each cell, with the result of IPython.
+    """
+    shell = running_shell()
+    cell = shell.transform_cell(result.info.raw_cell) if result.success else ""
+    for name in [name for name in defined(cell) if name in exercises()]:
+        now, last = shell.user_ns.get(name), LAST.get(name)
+        if last is None or all(now is not known for known in (last.candidate, last.result)):
+            shell.user_ns[name] = attempt(name, now)
+
+
 def _cell_of(candidate: object) -> str:
     """Return the cell that defines a candidate, without the magic in its first line, if any."""
     text = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell = running_shell()
     if text or shell is None:
         return text
     first, _, cell = shell.history_manager.input_hist_raw[-1].lstrip().partition("\n")
@@ -80,8 +100,12 @@ def _noted(name: str, candidate: object) -> Report:
         hint = f"{report.hint} {LATER.format(name, lacks)}".lstrip()
         report = replace(report, hint=hint)
     elif report.passed:
-        result = candidate
+        result, report = candidate, replace(report, after=YOURS)
     LAST[name] = Attempt(report, candidate, result, cell, lacks)
     if report.passed:
         PASSED[name] = LAST[name]
     return note(report)
+
+
+if shell := running_shell():
+    shell.events.register("post_run_cell", attempt_for)

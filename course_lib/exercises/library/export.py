@@ -12,7 +12,17 @@ from typing import Any
 from filelock import FileLock
 
 from course_lib.exercises.checking.exercise import exercises, find_exercise
-from course_lib.exercises.library.attempts import LAST, PASSED
+from course_lib.exercises.checking.report import (
+    CORRECT,
+    UNTOUCHED,
+    WRONG,
+    card,
+    lowered,
+    pills,
+    rendered,
+    signed,
+)
+from course_lib.exercises.library.attempts import LAST, PASSED, running_shell
 from course_lib.exercises.library.fallbacks import files_of, from_course
 from course_lib.exercises.library.package import (
     CHANGED,
@@ -52,16 +62,36 @@ class Export:
     back: Collection[str] = ()  # those that the learner gave back to the course
     problem: str = ""  # why nothing was written
 
-    def __repr__(self) -> str:
-        """Show one line for each definition."""
+    @property
+    def title(self) -> str:
+        """Say how many definitions are the learner's, or why nothing was written."""
         if self.problem:
             return f"Nothing was written: {self.problem}."
-        count = len(self.yours) + len(self.course) + len(self.back)
-        lines = [f"{self.file}: {len(self.yours)} of {count} are yours"]
-        lines += [f"{name} is the course's again" for name in self.back]
-        lines += [f"yours: {name}{why and f' ({why})'}" for name, why in self.yours.items()]
-        lines += [f"the course's: {name} ({why})" for name, why in self.course.items()]
-        return "\n".join(lines)
+        return f"{self.file}: {len(self.yours)} of {len(self._states)} are yours"
+
+    @property
+    def _states(self) -> list[tuple[str, str]]:
+        """Return the state and name of each definition; only the learner's are correct."""
+        theirs = [(UNTOUCHED, name) for name in [*self.course, *self.back]]
+        return [*((CORRECT, name) for name in self.yours), *theirs]
+
+    @property
+    def _remarks(self) -> list[str]:
+        """Return a line for each definition about which there is something to say."""
+        again = [f"{name} is the course's again" for name in self.back]
+        remarks = {**self.yours, **self.course}
+        return again + [f"{name}: {lowered(why)}" for name, why in remarks.items() if why]
+
+    def __repr__(self) -> str:
+        """Show the title, the state of each definition and the remarks as plain text."""
+        return "\n".join(
+            line for line in (self.title, signed(self._states), *self._remarks) if line
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the same as a card."""
+        state = WRONG if self.problem else UNTOUCHED if self.course or self.back else CORRECT
+        return card(state, self.title, pills(self._states), *map(rendered, self._remarks))
 
 
 def export_mine(*, without: str | Collection[str] = ()) -> Export:
@@ -76,7 +106,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
     Raises:
         ValueError: If there is no exercise with that name.
     """
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell = running_shell()
     names = shell.user_ns if shell else {}
     return export(Path.cwd() / LIBRARY, names, [without] if isinstance(without, str) else without)
 

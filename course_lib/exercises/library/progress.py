@@ -1,13 +1,21 @@
 """Store a learner's progress in a file in their package, and show it."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from course_lib.exercises.checking.contents import Item, chapters, items
-from course_lib.exercises.checking.report import CORRECT, UNTOUCHED, WRONG, Report
+from course_lib.exercises.checking.report import (
+    CORRECT,
+    SIGNS,
+    UNTOUCHED,
+    WRONG,
+    Report,
+    card,
+    table,
+)
 from course_lib.exercises.library.kept_file import KeptFile
 from course_lib.exercises.library.package import LIBRARY, find_library
 
@@ -25,6 +33,14 @@ class Progress:
     def __repr__(self) -> str:
         """Show a line for each chapter."""
         return self.listing(with_items=False)
+
+    def _repr_html_(self) -> str:
+        """Show a card with a row for each chapter."""
+        rows = [
+            (f"{_sign(states.values())} {heading}", _done_and_left(states))
+            for heading, states in self._chapters()
+        ]
+        return card(UNTOUCHED if self.next_item else CORRECT, self._summary, table(rows))
 
     def listing(self, with_items: bool = True) -> str:
         """Show a line for each chapter, followed by a line for each of its items."""
@@ -52,6 +68,19 @@ class Progress:
         """Return the first item that is not done."""
         return next((item for item, state in self.states.items() if state != CORRECT), None)
 
+    def after(self, name: str) -> str:
+        """Say how many parts are the learner's once ``name`` is done, and what comes next."""
+        listed = list(self.states)
+        place = next((n for n, item in enumerate(listed) if item.name == name), 0)
+        here, built = listed[place], [item for item in listed if item.kind == "build"]
+        yours = sum(self.states[item] == CORRECT or item is here for item in built)
+        told = [f"`{name}` is yours: {yours} of {len(built)}."] * (here in built)
+        later = [*listed[place + 1 :], *listed[:place]]
+        for item in [item for item in later if self.states[item] != CORRECT][:1]:
+            where = "" if item.chapter == here.chapter else f" in chapter {item.chapter:02}"
+            told += [f"Next: `{item.name}`{where} ({item.minutes} min)."]
+        return " ".join(told)
+
     @property
     def _summary(self) -> str:
         """Count the items that are done, and say how long the next one takes."""
@@ -70,12 +99,15 @@ class Progress:
 def note(report: Report) -> Report:
     """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
 
-    Once an exercise is correct, it stays done, whatever its latest state is. Nothing is sent
-    anywhere.
+    Once an exercise is correct, it stays done, whatever its latest state is, and the report says
+    what comes next. Nothing is sent anywhere.
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
         PROGRESS.change(package, lambda entries: _add(report, entries))
+        if report.passed:
+            after = f"{report.after} {progress().after(report.name)}".lstrip()
+            return replace(report, after=after)
     return report
 
 
@@ -116,4 +148,4 @@ def _sign(states: Collection[str]) -> str:
     if {*states} == {CORRECT, UNTOUCHED}:
         return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}
-    return Report("", done, attempted=set(states) != {UNTOUCHED}).title[0]
+    return SIGNS[CORRECT if done else UNTOUCHED if set(states) == {UNTOUCHED} else WRONG]

@@ -161,13 +161,14 @@ def _received(name: str, line: bytes) -> Report:
     """Rebuild a report from a process that may have sent anything."""
     try:
         sent = json.loads(line)
-        words = ("mistake", "hint", "kind", "detail")
-        mistake, hint, kind, detail = (str(sent[word] or "") for word in words)
+        words = ("mistake", "hint", "kind", "detail", "second")
+        mistake, hint, kind, detail, second = (str(sent[word] or "") for word in words)
         passed, attempted = (sent[key] is True for key in ("passed", "attempted"))
         stages = tuple(Stage(**stage) for stage in sent["stages"])
     except Exception:
         return _broken(name, UNREADABLE)
-    return Report(name, passed, mistake or None, hint, kind or None, detail, attempted, stages)
+    shown = (mistake or None, hint, kind or None, detail, attempted, stages, second)
+    return Report(name, passed, *shown)
 
 
 def _broken(name: str, hint: str) -> Report:

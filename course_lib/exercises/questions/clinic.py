@@ -126,7 +126,8 @@ def judge_diagnosis(name: str, probes: object, cause: object, fix: object) -> Re
     if chart.score:
         seen.append(f"probes used: {chart.score}")
     detail = "\n".join([f"symptom: {chart.symptom}", *seen])
-    stages = (Stage("cause", True, right), Stage("fixed", True, cured))
+    fixed = Stage("fixed", True, cured, not (cured or _is_blank(fix)))
+    stages = (Stage("cause", True, right, not right), fixed)
     return Report(name, cured, hint=hint, detail=detail, attempted=attempted, stages=stages)
 
 

@@ -250,7 +250,7 @@ def test_a_learners_text_is_escaped_in_the_table_and_the_terminal(said, tmp_path
     assert printable("a\x00\udc80\nb") == "a\\x00\\udc80\\nb"
 
 
-SENT = {name: "" for name in ("mistake", "hint", "kind", "detail")}
+SENT = {name: "" for name in ("mistake", "hint", "kind", "detail", "second")}
 SENT |= {"passed": True, "attempted": True, "stages": []}
 
 
@@ -270,7 +270,7 @@ SENT |= {"passed": True, "attempted": True, "stages": []}
 def test_any_line_becomes_a_report_of_plain_texts(sent, state):
     report = separate_process._received("causal_mask", json.dumps(sent).encode())
     assert state_of(report) == state
-    assert {type(text) for text in (report.hint, report.detail, report.mistake or "")} == {str}
+    assert {type(text) for text in (report.hint, report.second, report.mistake or "")} == {str}
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
     assert out.startswith("✗ Not yet: causal_mask\n") and "upper triangle" in out
     assert cli.main(["check", "padding_mask", "--json", "--folder", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
-    stages, hint = found.pop("stages"), found.pop("hint")
+    stages, hint, after = (found.pop(key) for key in ("stages", "hint", "after"))
     assert stages[0] == {"name": "real tokens", "core": True, "held": True, "wrong": False}
     assert found == {
         "name": "padding_mask",
@@ -377,8 +377,10 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
         "mistake": None,
         "in_the_chapter": {"state": None, "mistake": None, "means": None},
         "detail": "padding_mask(torch.ones(3), 0): raises IndexError, expected raises ValueError",
+        "second": "",
     }
-    assert hint.endswith("The docstring promises a ValueError.")
+    assert hint.endswith("the docstring promises a ValueError.")
+    assert after.startswith("`padding_mask` is yours: 1 of ")
     assert cli.main(["check", "split_heads", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["state"] == "not attempted" and "export_mine()" in found["hint"]

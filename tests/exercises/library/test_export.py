@@ -292,7 +292,11 @@ def test_a_reset_exercise_uses_the_courses_definition_even_in_a_fresh_kernel(lib
     assert result.file == "my_lib/masks.py, my_lib/multi_head.py"
     assert list(masks()) == ["padding_mask"]
     assert "def split_heads" not in (library / "multi_head.py").read_text()
-    assert repr(export_mine(without="padding_mask")).startswith("my_lib/masks.py: 0 of 2 are yours")
+    shown = export_mine(without="padding_mask")
+    title, states, *_ = repr(shown).splitlines()
+    assert title == "my_lib/masks.py: 0 of 2 are yours"
+    assert states == "○ causal_mask ○ padding_mask"
+    assert shown._repr_html_().count("○ ") == 2
     assert not masks()
 
 
@@ -457,6 +461,8 @@ def test_cells_are_read_from_a_real_kernel_while_it_runs(library):
     broken = "%time\n" + cell(PADDING) + "("
     timed = "%matplotlib inline\n" + cell(CAUSAL) + "\nx = %timeit -o -n1 -r1 causal_mask(2)\n!true"
     sources = [START, ready, cell(WRONG), f"%%time\n{cell(PADDING)}\n%pwd", broken, timed]
+    pasted = "import torch\n\n\n" + CAUSAL  # over the whole cell, with its attempt line
+    sources += [WRONG, pasted]
     sources += ["export_mine()", "import my_lib.masks\nmy_lib.masks.causal_mask(2)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     where = {"metadata": {"path": str(library.parent)}}
@@ -465,8 +471,10 @@ def test_cells_are_read_from_a_real_kernel_while_it_runs(library):
     assert "Not yet: causal_mask" in said[2] and "the course's" in said[2]
     assert "text/html" in said[2]
     assert f"{DONE}: padding_mask" in said[3] and "SyntaxError" in said[4]
-    assert "2 of 2 are yours" in said[6], said[6]
-    assert "[ True, False]" in said[7]
+    assert "Not yet: causal_mask" in said[6] and f"{DONE}: causal_mask" in said[7]
+    assert "is yours: 2 of " in said[7] and "The cells below run your version" not in said[6]
+    assert "2 of 2 are yours" in said[8], said[8]
+    assert "[ True, False]" in said[9]
     assert cells_in((library / "masks.py").read_text()).items() >= {
         ("causal_mask", f"import torch\n\n\n{CAUSAL}"),
         ("padding_mask", f"import torch\n\n\n{PADDING}"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,7 +51,8 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     for report, found in (
         (RIGHT, {"state": "correct", "mistake": None}), (WRONG, latest), (STUB, latest)
     ):  # fmt: skip
-        note(report)
+        after = note(report).after
+        assert (after.count(" is yours: 1 of 46. Next: `") == 1) == report.passed
         assert noted(library, "causal_mask") == found
     assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
     shown = {item.name: state for item, state in progress().states.items()}
@@ -99,14 +101,14 @@ def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
 
 def test_a_folder_in_place_of_a_file_is_moved_aside(library, capsys):
     (library / "progress.json").mkdir()
-    assert note(RIGHT) is RIGHT and kept(library)["causal_mask"]["state"] == "correct"
+    assert note(RIGHT).passed and kept(library)["causal_mask"]["state"] == "correct"
     assert (library / "progress.json.aside-1").is_dir()
 
 
 def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
     note(WRONG)
     monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
-    assert note(RIGHT) is RIGHT
+    assert note(RIGHT).passed
     assert capsys.readouterr().err == "your progress could not be saved: no room\n"
     assert kept(library)["causal_mask"]["state"] == "not yet"
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
@@ -148,6 +150,22 @@ def test_the_command_lists_every_exercise():
 def test_nothing_is_left_at_the_end():
     done = Progress(dict.fromkeys(SOME, "correct"))
     assert done.bars().startswith("3 of 3 done\n") and done.listing().startswith("3 of 3 done\n")
+
+
+def test_the_card_has_a_row_for_each_chapter():
+    cells = re.findall("<td[^>]*>(.*?)</td>", Progress(SOME)._repr_html_())
+    first, second = ("0 of 1 done, about 0 h 3 min left", "1 of 2 done, about 1 h 10 min left")
+    assert cells == ["✗ Chapter 00", first, "◐ Chapter 06 · masks", second]
+
+
+def test_an_answer_that_passed_is_counted_and_followed_by_the_next_item():
+    shown = Progress(SOME | {Item("padding_mask", 6, "build", 70): "correct"})
+    assert shown.after("guess") == ""
+    told = "`causal_mask` is yours: 2 of 2. Next: `guess` in chapter 00 (3 min)."
+    assert shown.after("causal_mask") == told
+    assert Progress(SOME).after("guess") == "Next: `padding_mask` in chapter 06 (70 min)."
+    new = Progress(dict.fromkeys(SOME, "not attempted")).after("causal_mask")
+    assert new == "`causal_mask` is yours: 1 of 2. Next: `padding_mask` (70 min)."
 
 
 def test_each_chapter_has_a_bar():
