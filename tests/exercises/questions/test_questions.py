@@ -63,8 +63,8 @@ def test_a_tensor_or_an_array_with_one_element_is_a_number(shape):
     assert "please" in predict("parameters_of_gpt2", right.expand(2, *shape)).hint
 
 
-DONE = "Your test caught every required mistake"
-MORE = "You can go on, or try to catch one more."
+DONE = "Your test catches every mistake that it has to"
+MORE = "You can go on."
 
 
 def not_written(*_):
@@ -101,7 +101,7 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
 
     report = score_test("test_of_the_past", my_test)
     assert report.passed
-    assert report.detail == f"{DONE}, and every other one that its inputs can reveal."
+    assert report.detail == f"{DONE}, and every other one that it could."
 
 
 def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
@@ -116,7 +116,7 @@ def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
     raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
     assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
     assert praise == f"{DONE}, and {caught} of {others} others. {MORE}"
-    assert names.startswith("not found: ") and names.count(",") + 1 == min(others - caught, 5)
+    assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(others - caught, 5)
 
 
 def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
@@ -178,7 +178,7 @@ def test_a_passed_test_names_the_mistakes_that_it_does_not_find():
         attention(q, k, v, torch.ones(4, 5).tril().bool())
 
     detail = score_test("test_of_attention", half).detail
-    assert "not found: mask inverted, mask ignored, " in detail and detail.endswith(" more")
+    assert "Other tests are for: mask inverted, mask ignored, " in detail and detail.endswith(" more")
     whole = score_test("test_of_the_past", lambda mask: assert_close(mask(3), mask(9)[:3, :3]))
     assert not whole.passed and "not found" not in whole.detail
 
