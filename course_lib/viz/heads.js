@@ -125,10 +125,9 @@ const switchesOf = (layer) => ({
     if (where && point[0] - GRID.x(where[2]) <= SMALL) return { chosen: where };
     return where && phase === "down" && toggle(state, where);
   },
-  keys: (step, { chosen: [place, , head] }) => {
-    const cell = GRID.move([KINDS.indexOf(place), head], step);
-    return { chosen: headsOf(layer)[GRID.place(cell)] };
-  },
+  keys: (step, { chosen: [place, , head] }) => ({
+    chosen: headsOf(layer)[GRID.place(GRID.move([KINDS.indexOf(place), head], step))],
+  }),
   press: (state) => toggle(state, state.chosen.with(1, layer)),
   valueText: (state, { weights, queries, keys }) => {
     const favorite = (row) => keys[row.indexOf(Math.max(...row))];
@@ -143,6 +142,7 @@ function describe(state, { text: written, german, right, isCurrent, ...numbers }
     `${grouped(numbers.number)} becomes ${written ? `“${written}”` : "nothing"},`,
     right ? "which is right." : `which is wrong: it should be “${german}”.`,
     `The large map shows ${nameOf(state.chosen)}, which is ${stateOf(state)}.`,
+    numbers.on === HEADS.length ? "Switch heads off, one by one: how few does it need?" : "",
   ];
 }
 
@@ -186,7 +186,7 @@ function start(model, el) {
     if (before === `${value} ${written}` || isCalm()) return;
     before = `${value} ${written}`;
     clearInterval(timer);
-    model.set("shown", 0);
+    model.set("shown", 1);
     timer = setInterval(() => {
       model.set("shown", model.get("shown") + 1);
       if (model.get("shown") > 14 || !el.isConnected) clearInterval(timer);

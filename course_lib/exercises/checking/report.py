@@ -97,13 +97,14 @@ class Report:
     def _groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Return each group of stages, the core first, with the state and name of each stage.
 
-        Until the core passes, only its first failing stage is wrong; the others are not reached.
+        Until the core passes, only its first failing stage is wrong; the others are not reached,
+        like extras that do not pass, because nobody has to pass them.
         """
         first = next((stage for stage in self.stages if stage.wrong), None)
 
         def pair(stage: Stage) -> tuple[str, str]:
             """Return a stage's state and name."""
-            wrong = stage is first or (stage.wrong and self.passed)
+            wrong = stage is first and not self.passed
             return CORRECT if stage.held else WRONG if wrong else UNTOUCHED, stage.name
 
         groups = [("core", [stage for stage in self.stages if stage.core])]

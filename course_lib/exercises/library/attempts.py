@@ -104,7 +104,7 @@ def _noted(name: str, candidate: object) -> Report:
     LAST[name] = Attempt(report, candidate, result, cell, lacks)
     if report.passed:
         PASSED[name] = LAST[name]
-    return note(report)
+    return note(report, "is done" if lacks else "is yours")
 
 
 if shell := running_shell():

@@ -33,10 +33,10 @@ def lacking(report: Report, answer: Any) -> str:
         names = _outermost(course["names"] - mine.get("names", set()))
         weights = not names and course["weights"] != mine.get("weights")
     lacks = [f"the signature `{text}`" for text in _signatures(answer, exercise.definition)]
-    lacks += [f"the names {', '.join(f'`{name}`' for name in names)}"] * bool(names)
+    lacks += [f"the attributes {', '.join(f'`{name}`' for name in names)}"] * bool(names)
     apart = {INPUT_CHECKS, "half precision", *["names"] * bool(names)}
     extras = [stage for stage in report.missed if stage not in apart]
-    lacks += [f"the extras {' · '.join(extras)}"] * bool(extras)
+    lacks += [f"the extras that are still open ({' · '.join(extras)})"] * bool(extras)
     lacks += [WEIGHTS] * weights
     return "; ".join(lacks)
 

@@ -68,17 +68,20 @@ class Progress:
         """Return the first item that is not done."""
         return next((item for item, state in self.states.items() if state != CORRECT), None)
 
-    def after(self, name: str) -> str:
-        """Say how many parts are the learner's once ``name`` is done, and what comes next."""
+    def after(self, name: str, verb: str = "is yours") -> str:
+        """Say how many parts are done once ``name`` is, and what is left here, or which chapter."""
         listed = list(self.states)
         place = next((n for n, item in enumerate(listed) if item.name == name), 0)
         here, built = listed[place], [item for item in listed if item.kind == "build"]
         yours = sum(self.states[item] == CORRECT or item is here for item in built)
-        told = [f"`{name}` is yours: {yours} of {len(built)}."] * (here in built)
-        later = [*listed[place + 1 :], *listed[:place]]
-        for item in [item for item in later if self.states[item] != CORRECT][:1]:
-            where = "" if item.chapter == here.chapter else f" in chapter {item.chapter:02}"
-            told += [f"Next: `{item.name}`{where} ({item.minutes} min)."]
+        told = [f"`{name}` {verb}: {yours} of {len(built)}."] * (here in built)
+        left = [item for item in listed if self.states[item] != CORRECT and item is not here]
+        left.sort(key=lambda item: (item.chapter < here.chapter, item.chapter))
+        for item in left[:1]:
+            what = f"`{item.name}` ({item.minutes} min)"
+            told += [
+                f"Next: {what if item.chapter == here.chapter else f'chapter {item.chapter:02}'}."
+            ]
         return " ".join(told)
 
     @property
@@ -96,17 +99,17 @@ class Progress:
             yield " · ".join([f"Chapter {number:02}", *modules]), dict(pairs)
 
 
-def note(report: Report) -> Report:
+def note(report: Report, verb: str = "is yours") -> Report:
     """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
 
     Once an exercise is correct, it stays done, whatever its latest state is, and the report says
-    what comes next. Nothing is sent anywhere.
+    what comes next, after the verb. Nothing is sent anywhere.
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
         PROGRESS.change(package, lambda entries: _add(report, entries))
         if report.passed:
-            after = f"{report.after} {progress().after(report.name)}".lstrip()
+            after = f"{report.after} {progress().after(report.name, verb)}".lstrip()
             return replace(report, after=after)
     return report
 

@@ -382,7 +382,7 @@ def test_later_cells_run_the_courses_class_in_place_of_one_with_other_names(libr
     source = names_itself(cells_of("annotated")[M], line)
     notebook = Notebook(cell(HEADS), cell(source))
     out, lacks = capsys.readouterr().out, LAST[M].lacks
-    assert "the names `num_heads`, `w_k`, `w_o`, `w_q`, `w_v`" in lacks
+    assert "the attributes `num_heads`, `w_k`, `w_o`, `w_q`, `w_v`" in lacks
     assert f"✓ The core is done, so you can continue: {M}" in out
     assert f"Later cells run the course's {M}. They run yours once it has {lacks}." in out
     assert notebook[M] is find_exercise(M).definition

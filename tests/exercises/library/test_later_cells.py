@@ -31,11 +31,11 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("causal_mask", "", ("| None = None)", "| None = None, more=0)")),
     ("causal_mask", "the signature `causal_mask(length, device=None)`", ("length", "size")),
     ("causal_mask", "", ("length < 1", "length < 0")),
-    ("causal_mask", "the extras device", (", device=device", "")),
+    ("causal_mask", "the extras that are still open (device)", (", device=device", "")),
     ("FeedForward", "", ("super()", "super(FeedForward, self)")),
     ("FeedForward", "", ("dropout: float = 0.0", "dropout=0")),
-    ("FeedForward", "the names `linear2`", ("self.linear2", "self.last")),
-    ("FeedForward", "the names `activation`", ("self.activation", "self.act")),
+    ("FeedForward", "the attributes `linear2`", ("self.linear2", "self.last")),
+    ("FeedForward", "the attributes `activation`", ("self.activation", "self.act")),
     ("FeedForward", f"the signature `{FEED_FORWARD}`", ("float = 0.0", "float = 0.1")),
     ("FeedForward", f"the signature `{FEED_FORWARD}`", ("        bias: bool = True,\n", ""),
      (", bias)", ")"), ("*,\n", "")),
@@ -44,7 +44,7 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("FeedForward", WEIGHTS, (LAYERS, "".join(LAYERS.splitlines(True)[::-1]))),
     ("FeedForward", WEIGHTS, (LAYERS, f"{LAYERS}        nn.init.zeros_(self.linear1.bias)\n")),
     ("greedy_decode", "", ("tokens = choose", "tokens = (choose)")),
-    ("AttentionCache", "the names `spare`", ("spare", "room")),
+    ("AttentionCache", "the attributes `spare`", ("spare", "room")),
     *((name, "", edit) for name, edit in TEXTBOOK.items()),  # its sums are right in float32
 )  # fmt: skip
 

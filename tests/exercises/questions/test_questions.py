@@ -116,7 +116,9 @@ def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
     raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
     assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
     assert praise == f"{DONE}, and {caught} of {others} others. {MORE}"
-    assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(others - caught, 5)
+    assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(
+        others - caught, 5
+    )
 
 
 def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
@@ -178,7 +180,9 @@ def test_a_passed_test_names_the_mistakes_that_it_does_not_find():
         attention(q, k, v, torch.ones(4, 5).tril().bool())
 
     detail = score_test("test_of_attention", half).detail
-    assert "Other tests are for: mask inverted, mask ignored, " in detail and detail.endswith(" more")
+    assert "Other tests are for: mask inverted, mask ignored, " in detail and detail.endswith(
+        " more"
+    )
     whole = score_test("test_of_the_past", lambda mask: assert_close(mask(3), mask(9)[:3, :3]))
     assert not whole.passed and "not found" not in whole.detail
 
