@@ -9,19 +9,19 @@ TITLE = (
     "to choose the next one, until it writes [eos]"
 )
 DESC = (
-    "A staircase of six steps: the decoder reads [bos] and chooses drei, reads [bos] drei and "
-    "chooses hundert, and so on to [eos]. A dashed arrow brings each chosen token to the end "
-    "of the next row; the encoder has run once, above."
+    "A staircase of four steps: the decoder reads [bos] and chooses dreihundert, reads [bos] "
+    "dreihundert and chooses fünf, and so on to [eos]. A dashed arrow brings each chosen token to "
+    "the end of the next row; the encoder has run once, above."
 )
-TARGET = ("[bos]", "drei", "hundert", "fünf", "und", "vierzig", "[eos]")
+TARGET = ("[bos]", "dreihundert", "fünf", "undvierzig", "[eos]")
 STEPS = len(TARGET) - 1
-LEFT, PITCH, FIRST, STEP = 20, 68, 142, 54
-MODEL_X, CHOSEN_X = 444, 554
+LEFT, PITCH, WIDE, FIRST, STEP = 20, 98, 94, 142, 54
+MODEL_X, CHOSEN_X = 430, 526
 
 
 def place(i: int, step: int) -> Box:
     """Return the box of token i among the tokens that are read at a step."""
-    return Box(LEFT + PITCH * i, FIRST + STEP * step, 64, 28)
+    return Box(LEFT + PITCH * i, FIRST + STEP * step, WIDE, 28)
 
 
 def fed_back(step: int, chosen: Box) -> str:
@@ -36,7 +36,7 @@ def fed_back(step: int, chosen: Box) -> str:
 def turn(step: int) -> str:
     """Draw one step: the tokens to read, the decoder, and the chosen token."""
     y = FIRST + STEP * step
-    model, chosen = Box(MODEL_X, y - 2, 80, 32), Box(CHOSEN_X, y, 66, 28)
+    model, chosen = Box(MODEL_X, y - 2, 80, 32), Box(CHOSEN_X, y, WIDE, 28)
     read = [place(i, step) for i in range(step + 1)]
     return group(
         *(token(box, TARGET[i], lit=i == step and i > 0) for i, box in enumerate(read)),
@@ -66,7 +66,7 @@ def source() -> str:
 
 
 def draw() -> str:
-    """Draw the six steps that write a number, with dashed arrows from each output to the input."""
+    """Draw the four steps that write a number, with dashed arrows from each output to the input."""
     last = FIRST + STEP * (STEPS - 1)
     return page(
         TITLE,
