@@ -100,9 +100,9 @@ class Chapter:
         return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
-        """Return whether the cell after an exercise (``#| exercise``) starts with its solution."""
+        """Return whether the cell after an exercise (``#| exercise``) has its solution."""
         pair = [source_of(cell) for cell in self.cells[max(place, 0) : place + 2]]
-        return len(pair) == 2 and is_marked(pair[0], "exercise") and bool(SOLUTION.match(pair[1]))
+        return len(pair) == 2 and is_marked(pair[0], "exercise") and bool(SOLUTION.search(pair[1]))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,9 @@ class Edition:
         """Yield a text cell; if it explains the exercise above, insert the answer."""
         text = source_of(cell)
         if answer:
-            text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
+            start, rest = text.split("<summary>Solution", 1)
+            rest = rest.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
+            text = f"{start}<summary>Solution{rest}"
         if not self.solutions:
             text = SOLUTION.sub("", text)
         text = text.replace(*EDITIONS)
