@@ -213,7 +213,7 @@ export default explorer({
   controls: { text: { label: "a number below one million", kind: "text" } },
   actions: {
     "Break it": breakIt,
-    "Find the fewest": (_model, el, changed) => {
+    "Your turn: find the fewest": (_model, el, changed) => {
       changed({ off: [] });
       el.querySelector(".handle").focus({ focusVisible: true });
     },

@@ -176,7 +176,7 @@ def test_a_button_breaks_every_translation_with_the_heads_that_python_chooses(pa
     off = heads_that_break(load_or_train(), spell(number, "en"), spell(number, "de"))
     expect(page.get_by_text(f"{24 - len(off)} of 24 heads are on")).to_be_visible()
     expect(page.locator(".said")).to_contain_text(f"head {off[-1][2]}, ")
-    page.get_by_role("button", name="Find the fewest").click()  # all on, at the switches
+    page.get_by_role("button", name="Your turn: find the fewest").click()  # all on, at the switches
     expect(page.get_by_text("24 of 24 heads are on")).to_be_visible()
     assert page.evaluate("document.activeElement.ariaLabel").startswith("heads of layer 0")
 
