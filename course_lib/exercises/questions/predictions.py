@@ -14,7 +14,6 @@ from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import padding_fraction
 from course_lib.beam_search import beam_step
-from course_lib.data import pad_rows
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
@@ -36,7 +35,6 @@ from course_lib.transformer import Transformer, TransformerConfig
 QUERY = torch.tensor([2.0, 1.0])  # in the picture in chapter 01
 KEYS = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
 PICTURE = KEYS @ QUERY  # [1, -1.5, 2, 5]
-TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # target ids in chapter 11
 
 
 @dataclass(frozen=True)
@@ -256,17 +254,6 @@ def ids_of_eleven() -> list[float]:
     counts = {"six": 5, "sixteen": 2, "seven": 4, "seventeen": 3}
     text = "\n".join(word for word, count in counts.items() for _ in range(count))
     return [*map(float, BPETokenizer(train_bpe(text, 8)).encode("eleven"))]
-
-
-@asked(
-    11,
-    ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Please pad at the end."),
-    (pad_rows(TARGETS, 2).tolist(), "You padded with [eos]. The id of [pad] is 0."),
-    minutes=5,
-)
-def batch_by_hand() -> Tensor:
-    """Return the batch. It contains the padded targets from chapter 11."""
-    return pad_rows(TARGETS, pad_id=0)
 
 
 @asked(

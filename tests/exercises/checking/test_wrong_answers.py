@@ -342,7 +342,6 @@ def test_a_mistake_in_a_textbooks_style_is_named(mistake, name, edits):
         ("tokens_read_for_ten", (45, 54, 56)),
         ("continuations_of_a_step", (7, 9)),
         ("parameters_of_sixteen_heads", (1_048_000, 1_049_088)),
-        ("batch_by_hand", ([[1, 83, 2, 0, 0, 0], [1, 40, 122, 2, 0, 0], [1, 95, 40, 121, 62, 2]],)),
         ("length_where_attention_rules", (3050, 3071, 3073)),
         ("first_loss", (4.159, 4.19)),
         ("parameters_of_the_big_model", (210.0, 219.0)),
