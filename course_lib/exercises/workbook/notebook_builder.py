@@ -15,6 +15,7 @@ from course_lib.exercises.checking.public_issues import report_link
 from course_lib.exercises.library import stubs
 from course_lib.exercises.library.package import LIBRARY
 
+SUMMARY = "<summary>Solution</summary>"
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
     "**How exercises work.** A cell with `raise NotImplementedError` is yours: replace that line "
@@ -192,9 +193,7 @@ class Edition:
         """Yield a text cell; if it explains the exercise above, insert the answer."""
         text = source_of(cell)
         if answer:
-            start, rest = text.split("<summary>Solution", 1)
-            rest = rest.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
-            text = f"{start}<summary>Solution{rest}"
+            text = text.replace(SUMMARY, f"{SUMMARY}\n\n{fenced(answer)}", 1)
         if not self.solutions:
             text = SOLUTION.sub("", text)
         text = text.replace(*EDITIONS)
