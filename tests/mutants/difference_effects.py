@@ -11,7 +11,7 @@ from torch import nn
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry
-from course_lib.trainer.schedules import warmup_cooldown
+from course_lib.tasks.numbers import warmup_cooldown
 from course_lib.transformer import Transformer
 
 RECORD = Path(__file__).with_suffix(".json")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from parity import says
 
-from course_lib.trainer.schedules import warmup_cooldown, warmup_cosine
+from course_lib.tasks.numbers import warmup_cooldown
+from course_lib.trainer.schedules import warmup_cosine
 from course_lib.training import warmup_inverse_sqrt
 
 PAPER = partial(warmup_inverse_sqrt, d_model=16, warmup_steps=4)  # 1/4 · min(1/√step, step/8)

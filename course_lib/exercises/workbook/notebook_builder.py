@@ -154,7 +154,7 @@ class Edition:
         imports = stubs.from_package(imports, self.modules, LIBRARY)
         lines = map(ast.unparse, ast.parse(imports).body)
         mine = " ".join(line for line in lines if line.startswith(f"from {LIBRARY}."))
-        wanted = re.findall(r"\b(?:Transformer|load_or_train)\b", mine)
+        wanted = sorted(re.findall(r"\b(?:Transformer|load_or_train)\b", mine))
         if "Transformer" in wanted:
             text = "from course_lib.exercises import parts_of_yours\n\nprint(parts_of_yours({}))"
             yield new_cell("parts-of-yours", text.format(", ".join(wanted)), "code")
