@@ -18,7 +18,7 @@ from course_lib.masks import padding_mask
 from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 from course_lib.tasks.numbers import Numbers, Translator, TranslatorConfig
-from course_lib.training import ADAM, label_smoothed_cross_entropy, training_step, translation_loss
+from course_lib.training import label_smoothed_cross_entropy, training_step, translation_loss
 from course_lib.transformer import Transformer
 
 STEPS, EVERY, NUMBERS = 100, 2, 100  # steps; of the recorded losses; translated at the end
@@ -75,8 +75,8 @@ def new_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.
     if name == "average only":
         return torch.optim.SGD(parameters, momentum=0.9, dampening=0.9)
     if name == "division only":
-        return torch.optim.Adam(parameters, fused=True, **{**ADAM, "betas": (0.0, 0.98)})
-    return torch.optim.Adam(parameters, fused=True, **ADAM)
+        return torch.optim.Adam(parameters, fused=True, betas=(0.0, 0.98), eps=1e-9)
+    return torch.optim.Adam(parameters, fused=True, betas=(0.9, 0.98), eps=1e-9)
 
 
 def train_one(run: Entry) -> Entry:

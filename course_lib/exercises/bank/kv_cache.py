@@ -257,6 +257,7 @@ EXERCISES = (
             "reorder": (
                 continued("sentences that leave the batch", [2, 0, 1], [1, 2], sources=True),
                 continued("two beams for each source", [0, 0, 1, 1, 2, 2], [1, 1, 3, 2, 4, 4]),
+                continued("the same number of rows, twice", [2, 0, 1], [1, 0, 2]),
             ),
             "truncate": (engine_truncated,),
             "work": (work,),
@@ -464,6 +465,5 @@ ANSWERS = (
     engine(
         "spelled_out: the sub-layers are called one by one, and every beam copies the memory",
         (STEP, SPELLED_OUT),
-        ("@torch.no_grad()\n    def step", "@torch.inference_mode()\n    def step"),
     ),
 )

@@ -31,7 +31,7 @@ MOST = 5  # at most this many of the mistakes that a test does not find are name
 class TestQuestion:
     """Write a test for an exercise, or for a definition in ``tested_definitions``.
 
-    The test has to find the mistakes whose short names are in ``must``; ``sizes`` says which sizes
+    The test has to find the mistakes whose short names are in ``must``; ``sizes`` says which inputs
     reveal them.
     """
 
@@ -190,12 +190,14 @@ TESTS = (
         7,
         "Encoder",
         ("one_layer_repeated", "layers_copied", "plain_list"),
+        "build several layers, and compare their weights with each other",
     ),
     TestQuestion(
         "test_of_listening",
         8,
         "DecoderLayer",
         ("cross_reads_target", "cross_attention_skipped", "cross_mask_lost"),
+        "change the memory, and pass a `cross_mask` that hides some of it",
     ),
     TestQuestion(
         "test_of_padding",

@@ -206,14 +206,18 @@ UNNAMED = {
             "(torch.arange(ids.size(1)) % 20 / 20 + 0.01)",  # not random
         )
     ),
-    "DecodingEngine": tuple(
-        ("several tokens", kv_cache.ENGINE,
-         kv_cache.masked_by(mask)[0][1].replace("MaskedLayer", "CachedDecoderLayer"))
-        for mask in (
-            "None",
-            "causal_mask(n) if T == n else None",  # in the first chunk only
-            "F.pad(torch.ones(T, T).tril(1).bool(), (n - T, 0), value=True)",
-        )
+    "DecodingEngine": (
+        # `reorder` writes into a tensor of an earlier step
+        ("reorder", "@torch.no_grad()\n    def step", "@torch.inference_mode()\n    def step"),
+        *(
+            ("several tokens", kv_cache.ENGINE,
+             kv_cache.masked_by(mask)[0][1].replace("MaskedLayer", "CachedDecoderLayer"))
+            for mask in (
+                "None",
+                "causal_mask(n) if T == n else None",  # in the first chunk only
+                "F.pad(torch.ones(T, T).tril(1).bool(), (n - T, 0), value=True)",
+            )
+        ),
     ),
     "batch_by_tokens": (
         ("input checks", "sum(lengths[pair]) > tokens", "False"),

@@ -50,7 +50,7 @@ def _cell(name: str, answer: Any) -> str:
     needed = {answer.__name__, *_helpers(defined, answer.__name__)}
     parts = [ast.get_source_segment(text, node) for key, node in defined.items() if key in needed]
     used = set(re.findall(r"\w+", "\n".join(parts)))
-    imports = re.findall(r"^(?:import|from torch).*", text, re.M)
+    imports = re.findall(r"^(?:import|from (?!course_lib|textbooks)\S+ import) .*", text, re.M)
     imports += [
         f"from {source} import {part}"
         for source, given in re.findall(r"^from (course_lib\.\w+) import (.*)", text, re.M)
