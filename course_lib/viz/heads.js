@@ -141,7 +141,7 @@ function describe(state, { text: written, german, right, isCurrent, ...numbers }
   return [
     `${grouped(numbers.number)} becomes ${written ? `“${written}”` : "nothing"},`,
     right ? "which is right." : `which is wrong: it should be “${german}”.`,
-    numbers.on === HEADS.length ? "Switch heads off, one by one: how few does it need?" : "",
+    `The large map shows ${nameOf(state.chosen)}, which is ${stateOf(state)}.`,
   ];
 }
 
