@@ -6,7 +6,6 @@ runs with Adam.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -53,43 +52,38 @@ def unshifted(model: nn.Module, src: Tensor, tgt: Tensor, *, pad_id: int) -> Ten
     return label_smoothed_cross_entropy(model(src, tgt[:, 1:]), tgt[:, 1:], pad_id=pad_id)
 
 
-@torch.no_grad()
-def count_right(translator: Translator, model: Transformer) -> int:
-    """Count the numbers that the model translates without an error, token by token."""
-    tokenizer = translator.tokenizer
+def count_right(translator: Translator) -> int:
+    """Count the numbers that the model translates without an error."""
     english, german = zip(*draw_pairs("valid", NUMBERS), strict=True)
-    src = translator.source_ids(english)
-    memory = model.encode(src)
-    tgt = torch.full((NUMBERS, 1), tokenizer.bos_id)  # (B, 1)
-    for _ in range(10):
-        next_ids = model.decode(tgt, memory, src)[:, -1:].argmax(dim=-1)  # (B, 1)
-        tgt = torch.cat([tgt, next_ids], dim=1)  # (B, T + 1)
-    written = [tokenizer.decode(ids) for ids in tgt[:, 1:].tolist()]
-    return sum(one == right for one, right in zip(written, german, strict=True))
+    return sum(map(str.__eq__, translator.translate(english, max_new_tokens=10), german))
 
 
-def new_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+def new_optimizer(name: str, task: Numbers) -> torch.optim.Optimizer:
     """Return an optimizer whose learning rate the schedule sets."""
+    parameters = task.pipeline.model.parameters()
     if name == "SGD":
         return torch.optim.SGD(parameters)
     if name == "average only":
         return torch.optim.SGD(parameters, momentum=0.9, dampening=0.9)
+    adam = task.optimizer()
     if name == "division only":
-        return torch.optim.Adam(parameters, fused=True, betas=(0.0, 0.98), eps=1e-9)
-    return torch.optim.Adam(parameters, fused=True, betas=(0.9, 0.98), eps=1e-9)
+        for group in adam.param_groups:
+            group["betas"] = (0.0, group["betas"][1])
+    return adam
 
 
 def train_one(run: Entry) -> Entry:
     """Train in one way; return every second loss, and the number of right translations."""
     way, config = run["way"], TranslatorConfig(seed=run["seed"])
     task = Numbers(config)
-    model: Transformer = task.pipeline.model
     if way == "no causal mask":
-        model = Unmasked(model.config)
-        model.load_state_dict(task.pipeline.model.state_dict())
+        unmasked = Unmasked(task.pipeline.model.config)
+        unmasked.load_state_dict(task.pipeline.model.state_dict())
+        task.pipeline = replace(task.pipeline, model=unmasked)
+    model = task.pipeline.model
     name, _, factor = way.partition(" × ")
     times = float(factor or 1)
-    optimizer = new_optimizer(name, model.parameters())
+    optimizer = new_optimizer(name, task)
     rate = replace(config, warmup_steps=1).rate if way == "no warm-up" else config.rate
     loss_of = unshifted if way == "no shift" else translation_loss
     losses = []
@@ -97,7 +91,7 @@ def train_one(run: Entry) -> Entry:
         loss = loss_of(model, *task.batches(step), pad_id=task.pipeline.tokenizer.pad_id)
         losses.append(training_step(model, optimizer, [loss], times * rate(step)).item())
     every_second = [round(loss, 2) for loss in losses[EVERY - 1 :: EVERY]]
-    return {"losses": every_second, "right": count_right(task.pipeline, model)} | computer()
+    return {"losses": every_second, "right": count_right(task.pipeline)} | computer()
 
 
 if __name__ == "__main__":

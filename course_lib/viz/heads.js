@@ -125,9 +125,10 @@ const switchesOf = (layer) => ({
     if (where && point[0] - GRID.x(where[2]) <= SMALL) return { chosen: where };
     return where && phase === "down" && toggle(state, where);
   },
-  keys: (step, { chosen: [place, , head] }) => ({
-    chosen: headsOf(layer)[GRID.place(GRID.move([KINDS.indexOf(place), head], step))],
-  }),
+  keys: (step, { chosen: [place, , head] }) => {
+    const cell = GRID.move([KINDS.indexOf(place), head], step);
+    return { chosen: headsOf(layer)[GRID.place(cell)] };
+  },
   press: (state) => toggle(state, state.chosen.with(1, layer)),
   valueText: (state, { weights, queries, keys }) => {
     const favorite = (row) => keys[row.indexOf(Math.max(...row))];

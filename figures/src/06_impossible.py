@@ -4,13 +4,13 @@ import json
 import math
 from pathlib import Path
 
-from colors import INK, KEY, QUERY, SOFT, shade
-from drawing import page, path, text
+from colors import KEY, QUERY, SOFT, shade
+from drawing import Plot, page, path, text
 
 RECORD = Path(__file__).with_suffix(".json")
 TITLE = "Learning to predict random digits:\nthe loss falls below the best possible one"
-LEFT, RIGHT, TOP, BOTTOM = 76, 610, 92, 300  # px, of the plot
-STEPS, HIGHEST = 200, 3.0
+STEPS = 200
+PLOT = Plot(STEPS, 3.0)
 
 
 def record() -> None:
@@ -42,32 +42,22 @@ def record() -> None:
     RECORD.write_text(json.dumps(losses[::4]) + "\n", encoding="utf-8")
 
 
-def place(step: float, loss: float) -> tuple[float, float]:
-    """Return the coordinates of a loss in px."""
-    x = LEFT + (RIGHT - LEFT) * step / STEPS
-    return x, BOTTOM - (BOTTOM - TOP) * loss / HIGHEST
-
-
 def draw() -> str:
     """Draw the recorded losses, and the line below which no loss can honestly fall."""
     losses = json.loads(RECORD.read_text(encoding="utf-8"))
     best = math.log(10)
-    ticks = [(LEFT - 10, place(0, loss)[1] + 5, f"{loss:.0f}", "end") for loss in (0, 1, 2, 3)]
-    ticks += [(place(step, 0)[0], BOTTOM + 22, f"{step}", "middle") for step in (0, 100, 200)]
+    place = PLOT.place
     return page(
         TITLE,
         "A loss curve over 200 steps. It starts at a dotted line at 2.30 nats, the best possible "
         "loss, stays there for a few steps, and then falls far below the line, to about 0.15.",
         352,
-        path([(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], color=INK, width=1.2),
-        *(text(x, y, words, anchor=anchor) for x, y, words, anchor in ticks),
-        text(24, (TOP + BOTTOM) / 2, "loss (nats per digit)", anchor="middle", turn=-90),
-        text((LEFT + RIGHT) / 2, BOTTOM + 40, "training step", anchor="middle"),
+        PLOT.axes([0, 100, 200], [0, 1, 2, 3], "training step", "loss (nats per digit)"),
         path([place(0, best), place(STEPS, best)], color=SOFT, dash="2 4"),
-        text(RIGHT, place(0, best)[1] - 9, "ln 10 = 2.30: the best that anyone can do",
+        text(PLOT.right, place(0, best)[1] - 9, "ln 10 = 2.30: the best that anyone can do",
              anchor="end", color=shade(QUERY), bold=True),
         path([place(4 * i, loss) for i, loss in enumerate(losses)], color=KEY, width=2.6),
-        text(RIGHT, place(0, losses[-1])[1] - 14, "our model", anchor="end", color=shade(KEY),
+        text(PLOT.right, place(0, losses[-1])[1] - 14, "our model", anchor="end", color=shade(KEY),
              bold=True),
     )  # fmt: skip
 

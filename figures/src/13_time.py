@@ -4,16 +4,16 @@ import json
 import time
 from pathlib import Path
 
-from colors import INK, KEY, QUERY, shade
-from drawing import page, path, text
+from colors import KEY, QUERY, shade
+from drawing import Plot, page, path, text
 
 RECORD = Path(__file__).with_suffix(".json")
 TITLE = (
     "The longer the text, the longer the next token takes,\n"
     "unless the model keeps what it has computed"
 )
-LEFT, RIGHT, TOP, BOTTOM = 76, 610, 92, 300  # px, of the plot
-LENGTHS, HIGHEST = [1, *range(64, 513, 64)], 350  # tokens; ms
+LENGTHS = [1, *range(64, 513, 64)]  # tokens
+PLOT = Plot(LENGTHS[-1], 350)  # tokens, ms
 
 
 def record() -> None:
@@ -48,35 +48,30 @@ def record() -> None:
     RECORD.write_text(json.dumps({"slow": slow, "fast": fast}) + "\n", encoding="utf-8")
 
 
-def place(length: float, ms: float) -> tuple[float, float]:
-    """Return the coordinates of a time in px."""
-    x = LEFT + (RIGHT - LEFT) * length / LENGTHS[-1]
-    return x, BOTTOM - (BOTTOM - TOP) * ms / HIGHEST
-
-
 def draw() -> str:
     """Draw the recorded times as two lines."""
     times = json.loads(RECORD.read_text(encoding="utf-8"))
     points = {
-        name: [place(n, ms) for n, ms in zip(LENGTHS, times[name], strict=True)] for name in times
+        name: [PLOT.place(n, ms) for n, ms in zip(LENGTHS, times[name], strict=True)]
+        for name in times
     }
-    ticks = [(LEFT - 10, place(0, ms)[1] + 5, f"{ms}", "end") for ms in (0, 100, 200, 300)]
-    ticks += [(place(n, 0)[0], BOTTOM + 22, f"{n}", "middle") for n in (1, 128, 256, 384, 512)]
-    last = place(LENGTHS[-1], times["fast"][-1])[1]
+    last = PLOT.place(LENGTHS[-1], times["fast"][-1])[1]
     return page(
         TITLE,
         "Two lines over a text of 512 tokens. The time for one more token climbs steadily if the "
         "model computes everything again. With a KV cache, the line is flat, near the bottom.",
         352,
-        path([(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], color=INK, width=1.2),
-        *(text(x, y, words, anchor=anchor) for x, y, words, anchor in ticks),
-        text(24, (TOP + BOTTOM) / 2, "milliseconds", anchor="middle", turn=-90),
-        text((LEFT + RIGHT) / 2, BOTTOM + 40, "the text's length, in tokens", anchor="middle"),
+        PLOT.axes(
+            [1, *range(128, 513, 128)],
+            [0, 100, 200, 300],
+            "the text's length, in tokens",
+            "milliseconds",
+        ),
         path(points["slow"], color=QUERY, width=2.6),
-        text(RIGHT - 150, TOP + 40, "compute everything again", anchor="end", color=shade(QUERY),
-             bold=True),
+        text(PLOT.right - 150, PLOT.top + 40, "compute everything again", anchor="end",
+             color=shade(QUERY), bold=True),
         path(points["fast"], color=KEY, width=2.6),
-        text(RIGHT, last - 14, "keep what you have computed", anchor="end", color=shade(KEY),
+        text(PLOT.right, last - 14, "keep what you have computed", anchor="end", color=shade(KEY),
              bold=True),
     )  # fmt: skip
 

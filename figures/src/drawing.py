@@ -224,6 +224,37 @@ def arrow(points: list[tuple], *, color: str = LINE, width: float = 1.6, dash: s
     )
 
 
+@dataclass(frozen=True)
+class Plot:
+    """The area of a plot in px, and the value at which each axis ends; both begin at 0."""
+
+    last: float
+    highest: float
+    left: float = 76
+    right: float = 610
+    top: float = 92
+    bottom: float = 300
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Return the coordinates of two values in px."""
+        across = self.left + (self.right - self.left) * x / self.last
+        return across, self.bottom - (self.bottom - self.top) * y / self.highest
+
+    def axes(self, across: list[int], up: list[int], xlabel: str, ylabel: str) -> str:
+        """Draw both axes with the values that they show and their labels."""
+        left, bottom = self.left, self.bottom
+        corners = [(left, self.top), (left, bottom), (self.right, bottom)]
+        shown = [text(left - 10, self.place(0, y)[1] + 5, f"{y}", anchor="end") for y in up]
+        shown += [text(self.place(x, 0)[0], bottom + 22, f"{x}", anchor="middle") for x in across]
+        middle = (left + self.right) / 2, (self.top + bottom) / 2
+        return group(
+            path(corners, color=INK, width=1.2),
+            *shown,
+            text(24, middle[1], ylabel, anchor="middle", turn=-90),
+            text(middle[0], bottom + 40, xlabel, anchor="middle"),
+        )
+
+
 def _pairs(points: list[tuple]) -> str:
     """Format coordinates for SVG."""
     return " ".join(f"{_plain(float(x))},{_plain(float(y))}" for x, y in points)

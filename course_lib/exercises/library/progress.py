@@ -69,20 +69,23 @@ class Progress:
         return next((item for item, state in self.states.items() if state != CORRECT), None)
 
     def after(self, name: str, verb: str = "is yours") -> str:
-        """Say how many parts are done once ``name`` is, and what is left here, or which chapter."""
+        """Count the parts that are done once ``name`` is, and say what is next.
+
+        That is an item of the same chapter or, if none is left there, a chapter. ``verb`` says what
+        ``name`` is now.
+        """
         listed = list(self.states)
-        place = next((n for n, item in enumerate(listed) if item.name == name), 0)
-        here, built = listed[place], [item for item in listed if item.kind == "build"]
-        yours = sum(self.states[item] == CORRECT or item is here for item in built)
-        told = [f"`{name}` {verb}: {yours} of {len(built)}."] * (here in built)
+        here = next((item for item in listed if item.name == name), listed[0])
+        built = [item for item in listed if item.kind == "build"]
+        done = sum(self.states[item] == CORRECT or item is here for item in built)
+        told = f"`{name}` {verb}: {done} of {len(built)}. " if here in built else ""
         left = [item for item in listed if self.states[item] != CORRECT and item is not here]
-        left.sort(key=lambda item: (item.chapter < here.chapter, item.chapter))
-        for item in left[:1]:
-            what = f"`{item.name}` ({item.minutes} min)"
-            told += [
-                f"Next: {what if item.chapter == here.chapter else f'chapter {item.chapter:02}'}."
-            ]
-        return " ".join(told)
+        later = [item for item in left if item.chapter >= here.chapter]
+        for item in (later or left)[:1]:
+            stays = item.chapter == here.chapter
+            told += f"Next: `{item.name}` ({item.minutes} min)." if stays else ""
+            told += "" if stays else f"Next: chapter {item.chapter:02}."
+        return told.rstrip()
 
     @property
     def _summary(self) -> str:
@@ -102,8 +105,8 @@ class Progress:
 def note(report: Report, verb: str = "is yours") -> Report:
     """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
 
-    Once an exercise is correct, it stays done, whatever its latest state is, and the report says
-    what comes next, after the verb. Nothing is sent anywhere.
+    Once an exercise is correct, it stays done, whatever its latest state is. The report then says
+    what comes next, and with ``verb`` what the answer is now. Nothing is sent anywhere.
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
