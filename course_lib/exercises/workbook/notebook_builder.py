@@ -17,11 +17,12 @@ from course_lib.exercises.library.package import LIBRARY
 
 SUMMARY = "<summary>Solution</summary>"
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
-NOTE = (
-    "**How exercises work.** A cell with `raise NotImplementedError` is yours: replace that line "
-    "with your own code, and run the cell. It shows ✓ or the first thing that is wrong. Until "
-    "your version passes, the chapter uses the course's definition, so the cells below run. {help} "
-    "If a line says `my_… = ...`, replace the dots with your answer before you run the cell."
+FIRST = "**Exercise 1."
+NOTE = (  # after the first exercise
+    "\n\n**How exercises work.** If a line says `my_… = ...`, replace the dots with your answer, "
+    "and run the cell. It shows ✓ or the first thing that is wrong. A cell with `raise "
+    "NotImplementedError` is yours, too: replace that line with your own code. Until your version "
+    "passes, the chapter uses the course's definition, so the cells below run. {help}"
 )
 NUMBERED = "[0-9][0-9]_*.ipynb"
 SIDE_TRIPS = "side_trips"  # the folder of the side trips, next to the chapters
@@ -96,10 +97,6 @@ class Chapter:
         kinds = [*(cell["cell_type"] for cell in self.cells), "markdown"]
         return kinds.index("markdown", kinds.index("code")) - 1
 
-    def place(self, text: str) -> int:
-        """Return the index of the first cell that contains ``text``, or 0 if none does."""
-        return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
-
     def explains(self, place: int) -> bool:
         """Return whether the cell after an exercise (``#| exercise``) has its solution."""
         pair = [source_of(cell) for cell in self.cells[max(place, 0) : place + 2]]
@@ -134,9 +131,8 @@ class Edition:
             elif cell["id"] != NAVIGATION:
                 explained = chapter.explains(place - 1)
                 answer = answer_in(chapter.cells[place - 1]) if explained else ""
-                yield from self._prose(cell, answer)
-            if place == chapter.place("You will build") and chapter.file.startswith(EXPLAINED):
-                yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
+                noted = chapter.file.startswith(EXPLAINED) and FIRST in source_of(cell)
+                yield from self._prose(cell, answer, NOTE if noted else "")
             if place == last_import and chapter.module and chapter.exported:
                 yield new_cell("stand-ins", fallback_cell(chapter), "code", cell["metadata"])
                 yield from self._whose_model(chapter.cells[: place + 1])
@@ -189,9 +185,9 @@ class Edition:
         if help:
             yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
 
-    def _prose(self, cell: Cell, answer: str) -> Iterator[Cell]:
-        """Yield a text cell; if it explains the exercise above, insert the answer."""
-        text = source_of(cell)
+    def _prose(self, cell: Cell, answer: str, note: str) -> Iterator[Cell]:
+        """Yield a text cell and a note; if it explains the exercise above, insert the answer."""
+        text = source_of(cell) + note.format(help=HELP[self.solutions])
         if answer:
             text = text.replace(SUMMARY, f"{SUMMARY}\n\n{fenced(answer)}", 1)
         if not self.solutions:

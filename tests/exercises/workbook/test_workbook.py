@@ -229,7 +229,7 @@ def test_checks_of_an_exercise_are_removed_and_so_are_cells_with_only_a_check():
 
 def test_names_are_imported_before_they_are_written_and_the_last_cell_exports():
     cells = learned(cell("say", "Words.", "markdown"), cell("task", DOUBLE), cell("b", "K = 1"))
-    assert list(cells)[:6] == ["title", "box", "how-exercises-work", "first", "second", "stand-ins"]
+    assert list(cells)[:5] == ["title", "box", "first", "second", "stand-ins"]
     lines = cells["stand-ins"]["source"].split("\n")
     assert lines[0] == "import math" and "from torch.nn import functional as F" in lines
     assert "from course_lib.exercises import attempt, export_mine" in lines
@@ -238,6 +238,18 @@ def test_names_are_imported_before_they_are_written_and_the_last_cell_exports():
     assert last["source"] == "export_mine()" and "`my_lib/masks.py`" in said["source"]
     without = learned(cell("a", "x = 1"))  # the chapter exports nothing
     assert "export-mine" not in without and "stand-ins" not in without
+
+
+def test_the_first_exercise_of_the_first_chapters_says_how_exercises_work(made):
+    pages = {path: json.loads(path.read_text("utf-8"))["cells"] for path in made.glob("0*.ipynb")}
+    noted = [
+        (path.name[:2], "".join(cell["source"]))
+        for path, cells in pages.items()
+        for cell in cells
+        if "**How exercises work.**" in "".join(cell["source"])
+    ]
+    assert sorted(number for number, _ in noted) == ["00", "01"]
+    assert all(0 <= text.find("**Exercise 1.") < text.find("**How") for _, text in noted)
 
 
 def test_a_chapter_ends_with_the_export_only_if_it_has_an_exercise(made):
@@ -529,7 +541,8 @@ def test_everything_except_the_exercises_stays_the_same(made, worked):
         checked = 'check("' in source_of(c)
         changed = checked or exercises_in(mine[c["id"]]) or source_of(c).startswith("guess(")
         if not (changed or is_marked(source_of(c), "exercise")):
-            assert mine[c["id"]]["source"] == as_in_the_workbook(c, before)
+            text, *_ = mine[c["id"]]["source"].partition("\n\n**How exercises work.**")
+            assert text == as_in_the_workbook(c, before)
             assert mine[c["id"]]["metadata"] == c["metadata"]
         before = source_of(c)
 
