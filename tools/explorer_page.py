@@ -1,6 +1,7 @@
 """Open the explorers in a browser without a kernel, and take still pictures of them.
 
-python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png of the initial state.
+python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png of the initial state,
+and for heads also the README's docs/_static/heads_broken.png, after "Break it".
 """
 
 import argparse
@@ -8,7 +9,7 @@ import functools
 import http.server
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,10 +20,12 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, Route
 
 from course_lib.viz.explorer_base import FOLDER, Explorer
+from course_lib.viz.heads_explorer import HeadsExplorer
 
 for path in sorted(FOLDER.glob("*_explorer.py")):
     import_module(f"course_lib.viz.{path.stem}")
 EXPLORERS: list[type[Explorer]] = Explorer.__subclasses__()
+BROKEN = ROOT / "docs" / "_static" / "heads_broken.png"
 SHARPNESS = 2  # image pixels per CSS pixel
 STILL = """.explorer .frame { width: fit-content; }
 .explorer :is(.head, .controls, .frame:not(.beside) .said) { display: none !important; }"""
@@ -96,6 +99,17 @@ def take_still(page: Page) -> Image.Image:
     return Image.open(io.BytesIO(box.screenshot())).convert("RGB").quantize(64)
 
 
+def pictured(names: Sequence[str]) -> Iterator[tuple[Path, Explorer]]:
+    """Yield each picture's file and the explorer that it shows."""
+    for each in EXPLORERS:
+        if not names or each.module in names:
+            yield FOLDER / "stills" / f"{each.module}.png", each()
+            if each is HeadsExplorer:
+                broken = HeadsExplorer()
+                broken.breaks = 1
+                yield BROKEN, broken
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -103,9 +117,6 @@ if __name__ == "__main__":
     with chromium() as browser, served() as address:
         if browser is None:
             raise SystemExit(NO_BROWSER)
-        for each in EXPLORERS:
-            if not names or each.module in names:
-                page = open_explorer(browser, address, each())
-                still = FOLDER / "stills" / f"{each.module}.png"
-                take_still(page).save(still, optimize=True)
-                print(still.relative_to(ROOT))
+        for path, explorer in pictured(names):
+            take_still(open_explorer(browser, address, explorer)).save(path, optimize=True)
+            print(path.relative_to(ROOT))

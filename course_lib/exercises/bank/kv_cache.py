@@ -246,7 +246,7 @@ EXERCISES = (
         core={
             "one token at a time": (
                 decoded("one token at a time", 1, 1, 1, 1),
-                decoded("a source without padding", 1, 1, rows=2, pad_id=1),
+                decoded("a source without padding", 1, 1, rows=2, pad_id=0),
                 decoded("a pre-norm model", 1, 1, norm_first=True),
             ),
             "several tokens": (

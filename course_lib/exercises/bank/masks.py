@@ -47,6 +47,26 @@ def device_asked(candidate: Callable[..., Tensor]) -> dict[str, str]:
 
 EXERCISES = (
     Exercise(
+        "causal_mask",
+        "masks",
+        10,
+        core={
+            "triangle": (visible_positions, function_trial("length 4", {"length": 4}, ("mask",))),
+            "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
+        },
+        formula="Token i may look at token j if j is not later than i.",
+        hints=(
+            "Rows are queries and columns are keys. Draw the 3 by 3 mask on paper. Which triangle "
+            "is True, and is the diagonal part of it?",
+            "`torch.ones(length, length, dtype=torch.bool, device=device)` is True everywhere. "
+            "`tril` keeps the lower triangle, and `triu` keeps the upper one. Both return a new "
+            "tensor.",
+        ),
+        extras={"device": (device_asked,)},
+        rejects=("(0)", "(-1)"),
+        unnamed=(".tril()", ".tril().fliplr()"),
+    ),
+    Exercise(
         "padding_mask",
         "masks",
         10,
@@ -67,26 +87,6 @@ EXERCISES = (
         ),
         rejects=("(torch.ones(3), 0)", "(torch.ones(2, 1, 3), 0)"),
         unnamed=("(ids != pad_id)", "(ids != pad_id).roll(1, 1)"),
-    ),
-    Exercise(
-        "causal_mask",
-        "masks",
-        10,
-        core={
-            "triangle": (visible_positions, function_trial("length 4", {"length": 4}, ("mask",))),
-            "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
-        },
-        formula="Token i may look at token j if j is not later than i.",
-        hints=(
-            "Rows are queries and columns are keys. Draw the 3 by 3 mask on paper. Which triangle "
-            "is True, and is the diagonal part of it?",
-            "`torch.ones(length, length, dtype=torch.bool, device=device)` is True everywhere. "
-            "`tril` keeps the lower triangle, and `triu` keeps the upper one. Both return a new "
-            "tensor.",
-        ),
-        extras={"device": (device_asked,)},
-        rejects=("(0)", "(-1)"),
-        unnamed=(".tril()", ".tril().fliplr()"),
     ),
 )
 

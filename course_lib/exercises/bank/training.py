@@ -52,6 +52,7 @@ EXERCISES = (
             ),
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
             "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
+            "only padding": (loss("only padding", scores(torch.tensor([3, 3])), pad_id=3),),
             "half precision": (loss_in_float16,),
         },
         rejects=(
@@ -61,6 +62,22 @@ EXERCISES = (
             "(torch.ones(2, 5), torch.tensor([1, 2]), pad_id=5)",
         ),
         unnamed=("smoothing * average)", "2 * smoothing * average)"),
+    ),
+    Exercise(
+        "translation_loss",
+        "training",
+        5,
+        core={
+            "shift": (shifted("a padded batch"), shifted("the next batch", BATCHES[1])),
+            "padding": (shifted("pad_id=3", WITH_THREES, pad_id=3),),
+            "max_len": (shifted("a target of max_len + 1 tokens", max_len=4),),
+        },
+        hints=(
+            "The model reads all columns of `tgt` but the last, and predicts all but the first.",
+            "Pass `pad_id=pad_id` and `smoothing=smoothing` to `label_smoothed_cross_entropy`.",
+        ),
+        extras={"smoothing": (shifted("smoothing=0.3", smoothing=0.3),)},
+        unnamed=("model(src, tgt_in)", "model(src, tgt_in).sin()"),
     ),
     Exercise(
         "adam_update",
@@ -102,22 +119,6 @@ EXERCISES = (
         ),
         rejects=("(0, 512, 4000)", "(1, 0, 4000)", "(1, 512, 0)"),
         unnamed=("step**-0.5", "step**-0.6"),
-    ),
-    Exercise(
-        "translation_loss",
-        "training",
-        5,
-        core={
-            "shift": (shifted("a padded batch"), shifted("the next batch", BATCHES[1])),
-            "padding": (shifted("pad_id=3", WITH_THREES, pad_id=3),),
-            "max_len": (shifted("a target of max_len + 1 tokens", max_len=4),),
-        },
-        hints=(
-            "The model reads all columns of `tgt` but the last, and predicts all but the first.",
-            "Pass `pad_id=pad_id` and `smoothing=smoothing` to `label_smoothed_cross_entropy`.",
-        ),
-        extras={"smoothing": (shifted("smoothing=0.3", smoothing=0.3),)},
-        unnamed=("model(src, tgt_in)", "model(src, tgt_in).sin()"),
     ),
     Exercise(
         "training_step",

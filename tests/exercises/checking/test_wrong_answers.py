@@ -226,7 +226,10 @@ UNNAMED = {
     ),
     "causal_mask": (("input checks", "length < 1", "length < 0"),),
     "warmup_inverse_sqrt": (("input checks", "(step, d_model, warmup_steps)", "(step, d_model)"),),
-    "label_smoothed_cross_entropy": (("input checks", "0 <= smoothing <= 1", "0 <= smoothing"),),
+    "label_smoothed_cross_entropy": (
+        ("input checks", "0 <= smoothing <= 1", "0 <= smoothing"),
+        ("only padding", ".clamp(min=1)", ""),
+    ),
 }  # fmt: skip
 SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for slip in kinds[name]]
 

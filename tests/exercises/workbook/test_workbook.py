@@ -583,6 +583,11 @@ def test_every_exercise_has_one_attempt_and_help_below_it(made, worked):
             assert hints and places == sorted(places)
 
 
+def test_exercises_are_listed_in_the_order_of_their_chapters():
+    pages = [name for worked in WORKED.values() for name in worked.exported if name in exercises()]
+    assert exercises() == pages  # the report of one names the next
+
+
 @pytest.mark.parametrize("name", exercises())
 def test_the_stub_and_the_shown_solution_make_the_whole_definition(name):
     stub, shown = stubs.stub(ANSWERS[name], [name]), stubs.solution(ANSWERS[name], name)
