@@ -4,12 +4,14 @@
 
 __all__ = [
     "exact_match",
-    "token_accuracy",
     "corpus_scores",
-    "alignment_from_attention",
+    "token_accuracy",
     "alignment_error_rate",
+    "alignment_from_attention",
+    "bits_per_byte",
 ]
 
+import math
 from collections.abc import Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -31,24 +33,6 @@ def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
     return sum(a == b for a, b in zip(texts, references, strict=True)) / len(references)
 
 
-def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
-    """Compute the fraction of next tokens that are predicted correctly under teacher forcing.
-
-    This does not measure translation quality, because every mistake is corrected before the next
-    prediction.
-    Shapes: logits (B, T, V), targets (B, T); targets equal to ``pad_id`` are not counted.
-    Raises ValueError if the targets do not fit the logits, the logits contain nan, or all targets
-    are padding.
-    """
-    check_targets(logits, targets)
-    check_no_nan(logits)
-    real = targets != pad_id  # (B, T)
-    if not real.any():
-        raise ValueError(f"all {targets.numel()} targets are padding, so no token can be counted")
-    right = (logits.argmax(dim=-1) == targets) & real  # (B, T)
-    return right.sum().item() / real.sum().item()
-
-
 def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float | str]:
     """Compute BLEU and chrF for a corpus with sacrebleu.
 
@@ -67,19 +51,22 @@ def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, 
     return scores
 
 
-def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int, int]]:
-    """Link every target token to the source tokens whose weight is at least the threshold.
+def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
+    """Compute the fraction of next tokens that are predicted correctly under teacher forcing.
 
-    Takes the cross-attention weights (T, S) of one sentence without padding, and a threshold in
-    (0, 1]. Returns a set of (target, source) positions. Raises ValueError if the shape or
-    the threshold is invalid.
+    This does not measure translation quality, because every mistake is corrected before the next
+    prediction.
+    Shapes: logits (B, T, V), targets (B, T); targets equal to ``pad_id`` are not counted.
+    Raises ValueError if the targets do not fit the logits, the logits contain nan, or all targets
+    are padding.
     """
-    if weights.dim() != 2 or not 0 < threshold <= 1:
-        raise ValueError(
-            f"the weights must have shape (T, S), and the threshold must be in (0, 1], "
-            f"got {tuple(weights.shape)} and {threshold}"
-        )
-    return {(t, s) for t, s in (weights >= threshold).nonzero().tolist()}
+    check_targets(logits, targets)
+    check_no_nan(logits)
+    real = targets != pad_id  # (B, T)
+    if not real.any():
+        raise ValueError(f"all {targets.numel()} targets are padding, so no token can be counted")
+    right = (logits.argmax(dim=-1) == targets) & real  # (B, T)
+    return right.sum().item() / real.sum().item()
 
 
 def alignment_error_rate(
@@ -101,3 +88,35 @@ def alignment_error_rate(
         )
     shared = sum(len(ours & sure) for ours, sure in zip(predicted, reference, strict=True))
     return 1 - 2 * shared / links
+
+
+def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int, int]]:
+    """Link every target token to the source tokens whose weight is at least the threshold.
+
+    Takes the cross-attention weights (T, S) of one sentence without padding, and a threshold in
+    (0, 1]. Returns a set of (target, source) positions. Raises ValueError if the shape or
+    the threshold is invalid.
+    """
+    if weights.dim() != 2 or not 0 < threshold <= 1:
+        raise ValueError(
+            f"the weights must have shape (T, S), and the threshold must be in (0, 1], "
+            f"got {tuple(weights.shape)} and {threshold}"
+        )
+    return {(t, s) for t, s in (weights >= threshold).nonzero().tolist()}
+
+
+def bits_per_byte(logits: Tensor, targets: Tensor, texts: Sequence[str], *, pad_id: int) -> float:
+    """Compute how many bits a language model needs per byte of some texts, in UTF-8.
+
+    Shapes: logits (B, T, V), targets (B, T), the ids of the B texts; padding costs nothing.
+    Raises ValueError if the targets do not fit the logits or the texts, or all texts are empty.
+    """
+    check_targets(logits, targets)
+    num_bytes = sum(len(text.encode()) for text in texts)
+    if len(texts) != len(targets) or num_bytes == 0:
+        raise ValueError(
+            f"got {len(texts)} texts with {num_bytes} bytes for {len(targets)} rows of targets"
+        )
+    log_probs = logits.log_softmax(dim=-1)  # (B, T, V)
+    nats = -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
+    return nats.masked_fill(targets == pad_id, 0.0).sum().item() / math.log(2) / num_bytes

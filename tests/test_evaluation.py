@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from random_inputs import make_generator, normal, random_ids
 from course_lib.evaluation import (
     alignment_error_rate,
     alignment_from_attention,
+    bits_per_byte,
     corpus_scores,
     exact_match,
     token_accuracy,
@@ -56,6 +58,13 @@ def test_tokens_are_counted_over_all_rows_without_padding(generator):
     assert token_accuracy(logits_for(right), targets, PAD) == 3 / 5
 
 
+def test_bits_are_those_of_all_real_tokens_divided_by_the_bytes_in_utf_8():
+    logits = torch.zeros(2, 3, 4)  # each of 4 tokens costs 2 bits
+    logits[1, 0, 1] = math.log(3)  # token 1 now has probability 3/6, and costs 1 bit
+    targets = torch.tensor([[1, 2, 0], [1, PAD, PAD]])
+    assert bits_per_byte(logits, targets, ["fünf", "a"], pad_id=PAD) == pytest.approx(7 / 6)
+
+
 @given(seed=st.integers(0, 99), threshold=st.sampled_from([0.01, 0.1, 0.25, 0.5, 1.0]))
 def test_links_are_the_weights_that_reach_the_threshold(seed, threshold):
     weights = normal(make_generator(seed), T, S).mul(2).softmax(dim=-1)
@@ -85,6 +94,11 @@ REFUSED = [
     (exact_match, (["a"], ["a", "b"]), [1, 2]),
     (corpus_scores, (["a"], ["a", "b"]), [1, 2]),
     (token_accuracy, (torch.zeros(B, T, 9), torch.full((B, T), PAD), PAD), [f"all {B * T}"]),
+    (
+        partial(bits_per_byte, pad_id=PAD),
+        (torch.zeros(B, T, 9), torch.ones(B, T).long(), ["a"]),
+        ["1 texts", f"{B} rows"],
+    ),
     (alignment_from_attention, (torch.ones(T, S), 0.0), [(T, S), 0.0]),
     (alignment_error_rate, ([set()], [set()]), ["at least one link", 1]),
 ]
