@@ -8,7 +8,7 @@ from token_cells import blocked, cell
 
 TITLE = (
     "Without a source, half of the Transformer is not needed,\n"
-    "and four more changes make the rest a GPT"
+    "and four more changes make the rest almost a GPT"
 )
 DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
