@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.attention import scaled_dot_product_attention
-from course_lib.beam_search import Beams, beam_search, beam_step, length_penalty
+from course_lib.beam_search import Beams, beam_search, length_penalty
 from course_lib.data import spell
 from course_lib.data.number_words import read_number
 from course_lib.decoding import greedy_decode
@@ -249,8 +249,9 @@ def beam_columns(explorer: BeamExplorer, model: Any, steps: int) -> list[list[di
     kept = [0]
     beams = Beams(model, SOURCE, BOS_ID, explorer.beam_size, LIMIT, use_cache=False)
     for length in range(1, steps + 1):
-        logits = model.table[beams.tgt[..., length - 1]]  # (1, K, V)
-        best = [each[0].tolist() for each in beam_step(logits, beams.totals, PAD_ID)]
+        sums = beams.totals.unsqueeze(-1) + model.table[beams.tgt[..., length - 1]]  # (1, K, V)
+        totals, places = sums.flatten().topk(2 * explorer.beam_size)  # the 2K best, best first
+        best = (each.tolist() for each in (*torch.unravel_index(places, sums.shape[1:]), totals))
         ends = beams.step(length, END_ID)[1][0].tolist()  # (K,): -inf if a hypothesis did not end
         beams.keep(torch.tensor([0]))
         fates = dict.fromkeys(beams.totals[0].tolist(), KEPT) | dict.fromkeys(ends, ENDED)

@@ -1,12 +1,13 @@
 """Batched beam search agrees with a search over lists, sentence by sentence."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB
 from parity import EXACT, says
-from random_inputs import make_generator, random_ids, tiny_transformer
+from random_inputs import make_generator, random_ids, randomize, tiny_transformer
 from test_decoding import BOS, EOS, SPECIAL, biased, some_model
 from torch.testing import assert_close
 
@@ -71,6 +72,30 @@ def test_a_transformer_finds_what_a_search_over_lists_finds(alpha, use_cache):
         model = some_model(generator).eval()
         counts.append(compare(model, pad_rows(sentences, PAD), 1 + seed % 4, alpha, use_cache))
     assert 5 < sum(ended for ended, _ in counts) < 36 and sum(differ for _, differ in counts) > 3
+
+
+@torch.no_grad()
+def test_a_beam_that_is_wide_enough_finds_every_sentence_in_order():
+    words = (BOS, 4, 5)  # together with eos and padding, the whole vocabulary of these models
+    every = [[*line, EOS] for n in range(3) for line in product(words, repeat=n)]  # 13 sentences
+    prefixes = pad_rows([[BOS, *line[:-1]] for line in every], PAD)
+    tokens, lengths = pad_rows(every, PAD), torch.tensor([len(line) for line in every]).double()
+    src = torch.tensor([[6, 7, 8], [9, 5, PAD]])
+    for seed in range(200):
+        model = biased(randomize(tiny_transformer(), seed), EOS, amount=1.0).eval()
+        model.output.bias[[0, 6, 7, 8, 9]] = -torch.inf
+        alpha = (0.0, 0.6, 2.0)[seed % 3]
+        ids, scores = beam_search(
+            model, src, **SPECIAL, beam_size=36, alpha=alpha, max_new_tokens=3
+        )
+        for row, line in enumerate(src):
+            log_probs = model(line[line != PAD].expand(13, -1), prefixes).log_softmax(-1)
+            steps = log_probs.gather(2, tokens.unsqueeze(2)).squeeze(2)
+            totals = steps.masked_fill(tokens == PAD, 0.0).sum(dim=1) / ((5 + lengths) / 6) ** alpha
+            best, order = totals.sort(descending=True)
+            found = [line for _, line in as_lists(ids[row], scores[row])]
+            assert found == [every[n] for n in order]
+            assert_close(scores[row, :13], best, **EXACT)
 
 
 def test_the_length_penalty_agrees_with_the_formula():

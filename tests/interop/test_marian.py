@@ -10,7 +10,7 @@ import torch
 import transformers
 from hf_fixtures import EOS, PAD, VOCAB, edit_weights, published
 from parity import assert_equal
-from random_inputs import make_generator
+from random_inputs import make_generator, normal
 
 from course_lib.beam_search import beam_search
 from course_lib.cli import main as cli
@@ -76,6 +76,33 @@ def test_greedy_and_beam_search_give_the_librarys_translations(tmp_path):
         beams_written, _ = beam_search(ours, src, **special, beam_size=4, alpha=0.0)
         assert torch.equal(beams_written[:, 0, : best.size(1)], best)
     assert len(lengths) > 1  # some end, some do not
+
+
+@torch.no_grad()
+def test_beam_search_is_the_librarys_token_for_token_on_200_random_models(tmp_path):
+    theirs, special = published("marian", tmp_path), dict(bos_id=VOCAB, eos_id=EOS)
+    ours, compared, ended = read_double(tmp_path), 0, 0
+    parameters = list(ours.parameters())
+    before = [parameter.clone() for parameter in parameters]
+    for seed in range(200):
+        generator = make_generator(seed)
+        for parameter, old in zip(parameters, before, strict=True):
+            parameter.copy_(old + 0.3 * normal(generator, *old.shape))
+        ours.tgt_embedding.weight[VOCAB] = ours.tgt_embedding.weight[PAD]  # the start token
+        theirs.load_state_dict(marian.to_state_dict(ours), strict=False)
+        K, src = 2 + seed % 4, torch.randint(1, PAD, (3, 5), generator=generator)
+        best = theirs.generate(
+            src, attention_mask=torch.ones_like(src), max_new_tokens=7, do_sample=False,
+            bad_words_ids=[[PAD]], num_beams=K, length_penalty=0.0, early_stopping="never",
+        )[:, 1:]  # fmt: skip
+        ids, _ = beam_search(ours, src, **special, beam_size=K, alpha=0.0, max_new_tokens=7)
+        for row, expected in zip(ids[:, 0].tolist(), best.tolist(), strict=True):
+            found, right = ([token for token in x if token != PAD] for x in (row, expected))
+            # At the limit, the library can prefer an unfinished sentence to a finished one.
+            if EOS in right or EOS not in found:
+                assert found == right, seed
+                compared, ended = compared + 1, ended + (EOS in found)
+    assert compared > 540 and 100 < ended < 500  # of 600 sentences
 
 
 # --- the tokenizer

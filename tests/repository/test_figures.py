@@ -276,13 +276,14 @@ def test_the_beam_search_drawing_agrees_with_the_package():
     beam, totals = [("start",)] * drawing.K, torch.tensor([[0.0] + [-torch.inf] * (drawing.K - 1)])
     for step in drawing.search():
         last = torch.tensor([[names.index(words[-1]) for words in beam]])
-        chosen, tokens, sums = (each[0] for each in beam_step(logits[last], totals, pad))
-        expected = [(*beam[k], names[i]) for k, i in zip(chosen, tokens, strict=True)]
-        assert [("start", *grown.words) for grown in step] == expected
-        assert [grown.total for grown in step] == pytest.approx(sums.exp().tolist())
-        kept = [grown for grown in step if grown.fate == "kept"]
-        beam = [("start", *grown.words) for grown in kept]
-        totals = torch.tensor([[grown.total for grown in kept]], dtype=torch.float64).log()
+        found = beam_step(logits[last], totals, names.index("end"), pad)
+        chosen, tokens, totals, ended = found
+        finished = [(*line, "end") for line, p in zip(beam, ended[0].exp(), strict=True) if p > 0]
+        beam = [(*beam[k], names[i]) for k, i in zip(chosen[0], tokens[0], strict=True)]
+        drawn = {fate: [g for g in step if g.fate == fate] for fate in ("kept", "pool")}
+        assert [("start", *grown.words) for grown in drawn["kept"]] == beam
+        assert [grown.total for grown in drawn["kept"]] == pytest.approx(totals[0].exp().tolist())
+        assert [("start", *grown.words) for grown in drawn["pool"]] == finished
     finished = [grown.total for grown in step if grown.fate == "pool"]
     assert finished == [max(grown.total for grown in step)], "the search has not finished"
     words, total = drawing.greedy()

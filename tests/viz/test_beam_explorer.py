@@ -72,11 +72,3 @@ def test_a_followed_sentence_stays_the_same_when_the_beam_size_changes(sentence,
     explorer = BeamExplorer(sentence=sentence)
     for explorer.beam_size, text in followed.items():
         assert numbers(explorer)["followed"]["text"] == text
-
-
-def test_a_larger_alpha_makes_the_search_one_step_longer_as_chapter_14_says():
-    cells = nbformat.read(NOTEBOOKS / "14_beam_search.ipynb", as_version=4).cells
-    [words] = [cell.source for cell in cells if cell.source.startswith("### Explore: which sent")]
-    steps = {alpha: numbers(BeamExplorer(alpha=alpha))["steps"] for alpha in (0, 2)}
-    assert steps == {0: 4, 2: 5}
-    assert "with K = 2, it takes four steps at α = 0 and five at α = 2" in words

@@ -221,9 +221,6 @@ TESTS = (
         ("values_stay", "keys_stay", "nothing_reordered"),
     ),
     TestQuestion(
-        "test_of_the_penalty", 14, "length_penalty", ("exponent_negative", "alpha_multiplied")
-    ),
-    TestQuestion(
         "test_of_the_batches", 17, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
     ),
     TestQuestion(

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import padding_fraction
-from course_lib.beam_search import beam_step
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
@@ -299,21 +298,6 @@ def numbers_kept() -> int:
         cached.step(torch.zeros(1, 20, 512), None)
     stored = (cached.cache.keys, cached.cache.values, cached.keys, cached.values)
     return 6 * sum(x.numel() for x in stored if x is not None)
-
-
-@asked(
-    14,
-    (
-        4,
-        "If all four hypotheses ended, the search could not continue, so it must keep more than "
-        "four.",
-    ),
-    (44, "That is every continuation. The best ones are enough."),
-)
-def continuations_of_a_step() -> int:
-    """Return how many continuations a step keeps. There are four hypotheses and 11 tokens."""
-    scores, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
-    return scores.numel()
 
 
 @asked(

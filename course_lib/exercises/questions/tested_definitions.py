@@ -20,7 +20,6 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
 
 softmax_version = mistakes_of("exercises.questions.tested_definitions", "softmax")
 rotation = mistakes_of("exercises.questions.tested_definitions", "rotate")
-penalty = mistakes_of("beam_search", "length_penalty")
 places = mistakes_of("positions", "PositionalEncoding")
 cache = mistakes_of("kv_cache", "AttentionCache")
 ROWS = "self.encoding[start:end]"
@@ -73,15 +72,6 @@ MISTAKES = (
     rotation(
         "along_another_axis: all rows of a head are rotated by the same angles",
         (ROTATED, "apply_rope(x, angles[:1].expand_as(angles))"),
-    ),
-    penalty(
-        "exponent_negative: the exponent is negative, so short sentences have an even larger "
-        "advantage",
-        ("** alpha", "** -alpha"),
-    ),
-    penalty(
-        "alpha_multiplied: alpha is a factor instead of an exponent (alpha=0 must return 1)",
-        ("** alpha", "* alpha"),
     ),
     places(
         "one_row_for_all: all words of a sentence get the same row of the table",

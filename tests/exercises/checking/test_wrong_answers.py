@@ -347,7 +347,6 @@ def test_a_mistake_in_a_textbooks_style_is_named(mistake, name, edits):
     [
         ("positions_copied", (32_639, 32_641, 32_895, 32_896)),
         ("tokens_read_for_ten", (45, 54, 56)),
-        ("continuations_of_a_step", (7, 9)),
         ("parameters_of_sixteen_heads", (1_048_000, 1_049_088)),
         ("length_where_attention_rules", (3050, 3071, 3073)),
         ("first_loss", (4.159, 4.19)),
