@@ -19,8 +19,9 @@ from parity import recorded_kinds
 from course_lib.batching import batch_by_tokens, padding_fraction
 from course_lib.beam_search import beam_step
 from course_lib.data_parallel import split_batch
-from course_lib.exercises import clinic
 from course_lib.exercises.checking.check import caught_at
+from course_lib.exercises.questions.clinic_cases import CASES
+from course_lib.exercises.questions.clinic_models import Patient
 from course_lib.interop import gpt2, llama
 from course_lib.modern_decoder import ModernConfig
 from course_lib.tasks.numbers import load_or_train
@@ -293,21 +294,21 @@ def test_the_beam_search_drawing_agrees_with_the_package():
     assert words == tuple(taken[1:]) and total < finished[0]
 
 
-def test_the_bug_clinic_drawing_shows_the_measurements_of_the_probes():
+def test_the_bug_clinic_drawing_shows_the_losses_of_one_healthy_model_and_eleven_broken_ones():
     drawing = source_of("bug_clinic")
-    found = [clinic(row.case).probe(row.probe) for row in drawing.ROWS]
-    future, *rest = drawing.ROWS
-    moved = (found[0].data > 1e-6).triu(1)
-    assert moved.shape == (drawing.LENGTH, drawing.LENGTH)
-    assert future.wrong.startswith(f"{moved.sum()} of {drawing.LENGTH * (drawing.LENGTH - 1) // 2}")
-    largest, right, other = (re.findall(r"[\d.]+", result.hint) for result in found[1:])
-    measured = [float(largest[0]), 1 - int(right[-1]) / 100, int(other[0]) / int(other[1])]
-    moves, repeats, writes = (re.findall(r"[\d.]+", row.wrong) for row in rest)
-    drawn = [float(moves[0]), 1 - int(repeats[0]) / 100, 1 - int(writes[0]) / int(writes[1])]
-    assert [row.share for row in rest] == pytest.approx(drawn)
-    # Two of these cases train a model first, so processors may differ a little.
-    assert measured == pytest.approx(drawn, abs=0.1)
-    assert not clinic("loss_near_zero_again").probe("causality").passed
+    cases = {case.name: case for case in CASES}
+    assert [letter for letter, name in drawing.PATIENTS.items() if name is None] == ["E"]
+    (chapter,) = (FIGURES.parent / "notebooks").glob("16_*.ipynb")
+    text = chapter.read_text(encoding="utf-8").replace("\\", "")
+    for letter, name in drawing.PATIENTS.items():
+        assert name is None or f'"{letter}": "{name}"' in text
+    kept = json.loads(drawing.RECORD.read_text(encoding="utf-8"))
+    assert list(kept) == list(drawing.PATIENTS) and all(row[-1] < 0.05 for row in kept.values())
+    for letter in ("E", "K"):  # processors may differ a little
+        name = drawing.PATIENTS[letter]
+        losses = torch.tensor(Patient(cases[name].mistakes if name else ()).trained()[1])
+        means = losses[:198].view(-1, drawing.TOGETHER).mean(dim=1)
+        assert kept[letter] == pytest.approx(means.tolist(), abs=0.1)
 
 
 def test_the_published_weights_drawing_moves_cells_like_the_package():
