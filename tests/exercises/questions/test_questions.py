@@ -63,7 +63,7 @@ def test_a_tensor_or_an_array_with_one_element_is_a_number(shape):
     assert "please" in predict("parameters_of_gpt2", right.expand(2, *shape)).hint
 
 
-DONE = "Your test catches every mistake that it has to"
+DONE = "Your test catches every required mistake"
 MORE = "You can go on."
 
 
@@ -101,7 +101,7 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
 
     report = score_test("test_of_the_past", my_test)
     assert report.passed
-    assert report.detail == f"{DONE}, and every other one that it could."
+    assert report.detail == f"{DONE}, and all the optional ones."
 
 
 def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
@@ -115,7 +115,7 @@ def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
     (question,) = (each for each in TESTS if each.name == report.name)
     raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
     assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
-    assert praise == f"{DONE}, and {caught} of {others} others. {MORE}"
+    assert praise == f"{DONE}, and {caught} of {others} optional ones. {MORE}"
     assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(
         others - caught, 5
     )
