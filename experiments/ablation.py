@@ -1,4 +1,4 @@
-"""Train the six models from chapter 18, cut down step by step, and four more as controls."""
+"""Train the models from chapter 18, cut down step by step, and more of them as controls."""
 
 import math
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from training_runs import Unmeasured, fit_language_model
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT, initialize_gpt
+from course_lib.masks import causal_mask
 from course_lib.positions import LearnedPositionalEmbedding
 from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
@@ -68,6 +69,20 @@ def fast_positions(vocab_size: int) -> DecoderOnly:
     return model
 
 
+class Unscaled(DecoderOnly):
+    """A decoder-only model that does not multiply its embeddings by √d_model."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Turn ids (B, T) into logits (B, T, V)."""
+        vectors = self.positions(self.embedding(ids))  # (B, T, d_model)
+        return self.output(self.stack(vectors, causal_mask(ids.size(1), ids.device)))
+
+
+def unscaled(vocab_size: int) -> DecoderOnly:
+    """Build the model after the fourth cut without the factor √d_model."""
+    return Unscaled(sizes(vocab_size, norm_first=True, activation="gelu"), learned_positions=True)
+
+
 def started_as_gpt(vocab_size: int) -> DecoderOnly:
     """Build the model after the fourth cut, with the initial weights of chapter 19's ``GPT``.
 
@@ -90,6 +105,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further
     "chapter 19's weights": started_as_gpt,  # not a cut, but a control for the fifth
     "two stacks, 2 × steps": encoder_and_decoder,  # the same number of targets as one stack
     "fast positions": fast_positions,
+    "no factor": unscaled,  # a control: the factor goes before the initial weights change
 }
 LONGER = {"two stacks, 2 × steps": 2}  # a multiple of the steps; only with the first seed
 RUNS: list[Entry] = [

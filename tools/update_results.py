@@ -83,6 +83,7 @@ ABLATIONS = {  # names that need a longer label
     "one projection": "one projection for query, key and value: chapter 19's GPT",
     "larger positions": "control: learned positions with the same variance as the embeddings",
     "chapter 19's weights": "control: GELU, with chapter 19's initial weights",
+    "no factor": "control: GELU, without √d_model",
 }
 TRANSLATORS = {  # epochs, dropout, and the number of averaged checkpoints
     (28, 0.3, 10): "28 epochs, dropout 0.3, average of the last 10 checkpoints",
