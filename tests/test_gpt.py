@@ -19,7 +19,6 @@ from course_lib.gpt import (
     initialize_gpt,
     next_token_loss,
     param_groups,
-    parse_rate,
     sample,
     text_engine,
 )
@@ -275,22 +274,6 @@ def test_a_prompt_that_cannot_be_continued_is_explained(ids, how, words):
     with pytest.raises(ValueError, match=says(*words)):
         sample(model, ids, 3, **how)
     assert model.training
-
-
-# --- programs
-
-PROGRAMS = [r"x = '\d'", "  x = 1\n\n", "def f(x):\n    return x", "raise SystemExit"]
-NO_PROGRAMS = ["  \n\t ", "# a comment", "x = = 1", "if x:", "-" * 100_000 + "1"]
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    ("snippet", "rate"),
-    [*((snippet, 1.0) for snippet in PROGRAMS), *((snippet, 0.0) for snippet in NO_PROGRAMS)],
-    ids=lambda value: repr(value)[:20],
-)
-def test_the_parse_rate_of_one_text_is_1_or_0(snippet, rate):
-    assert parse_rate([snippet]) == rate  # parsed, not run
 
 
 def test_the_loss_of_a_long_text_in_half_precision_is_finite():

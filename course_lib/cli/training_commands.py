@@ -16,7 +16,6 @@ from course_lib.cli.command_options import TASK_OPTIONS
 from course_lib.data import draw_pairs, read_text, side_by_side
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores, exact_match
-from course_lib.gpt import parse_rate
 from course_lib.records.results import add_entry, read_entries
 from course_lib.support.terminal import as_typed, paint, tell
 from course_lib.tasks import language_model
@@ -39,7 +38,6 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, 
 MOST_PARTS = 1_024  # micro-batches of a step
 MANY_PARAMETERS = 50_000_000  # building a larger model takes seconds
 SAMPLE = 300  # characters generated for a record
-COPIES = 20  # texts whose lines are parsed
 HELD_OUT = 50  # numbers that a newly trained translator is tried on
 FIRST = 80  # characters that a newly trained GPT writes
 MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
@@ -195,9 +193,8 @@ def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) 
 
 
 def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure the loss on the whole validation part.
+    """Measure the loss on the whole validation part, and generate a sample.
 
-    If the text is Python, also measure how many generated lines can be parsed.
     Raises ValueError if the text does not have exactly the characters that the model knows.
     """
     config = generator.config
@@ -209,14 +206,8 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
     every = f"all {len(windows):,} consecutive windows of {config.max_len}"
     print(f"val loss {loss:.4f} nats per character, on {every}")
     characters = {"train": len(text.train), "val": len(text.val)}
-    results: dict[str, Any] = {"val_loss": loss, "characters": characters}
-    copies = COPIES if config.text == "library" else 1
-    samples = generator.generate(PROMPTS[config.text], SAMPLE, copies=copies, seed=config.seed)
-    lines = [line for sample in samples for line in language_model.program_lines(sample)]
-    if config.text == "library" and lines:
-        results["parse_rate"] = parse_rate(lines)
-        print(f"parse rate {results['parse_rate']:.2f} of {len(lines)} generated lines")
-    return results | {"sample": samples[0]}
+    (sample,) = generator.generate(PROMPTS[config.text], SAMPLE, seed=config.seed)
+    return {"val_loss": loss, "characters": characters, "sample": sample}
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -156,12 +156,3 @@ def loss_on(model: nn.Module, windows: Tensor) -> float:
         part = part.to(next(model.parameters()).device)
         total += len(part) * model(part[:, :-1], part[:, 1:])[1].item()
     return total / len(windows)
-
-
-def program_lines(text: str) -> list[str]:
-    """List the complete lines of a generated text, except empty lines and comments.
-
-    The first line, which continues a prompt, and the unfinished last line are left out.
-    """
-    lines = (line.strip() for line in text.split("\n")[1:-1])
-    return [line for line in lines if line and not line.startswith("#")]

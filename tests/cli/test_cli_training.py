@@ -26,7 +26,6 @@ from course_lib.data import (
 )
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
-from course_lib.gpt import parse_rate
 from course_lib.records.results import read_entries
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
@@ -499,7 +498,6 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     assert entry["history"] == content["history"] and len(entry["history"]) == 3
     assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
     assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
-    assert "parse_rate" not in entry
     for text in (10**5 * "[", '[{"text": 1}]'):
         (tmp_path / "other.json").write_text(text)
         refused = course("gpt", "evaluate", "--record", tmp_path / "other.json")
@@ -511,7 +509,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     assert [e["dropout"] for e in read_entries(file)] == [0.1, 0.3]
 
 
-def test_generated_python_is_parsed_line_by_line(course, tmp_path, monkeypatch):
+def test_a_model_of_the_library_continues_a_definition(course, tmp_path, monkeypatch):
     folder = write_library(tmp_path / "library")
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
@@ -520,10 +518,8 @@ def test_generated_python_is_parsed_line_by_line(course, tmp_path, monkeypatch):
     assert cli.main(["evaluate", *own, "--record", str(tmp_path / "record.json")]) == 0
     (entry,) = read_entries(tmp_path / "record.json")
     writer, _ = load_pipeline(TextGenerator, tmp_path / "own")
-    written = writer.generate("def ", 300, copies=20)
-    assert entry["sample"] == written[0] and entry["sample"].startswith("def ")
-    lines = [line for text in written for line in language_model.program_lines(text)]
-    assert entry["parse_rate"] == parse_rate(lines)
+    assert entry["sample"] == writer.generate("def ", 300)[0]
+    assert entry["sample"].startswith("def ")
 
 
 def test_another_alphabet_is_rejected_and_ctrl_c_has_no_traceback(trained, tmp_path, monkeypatch):

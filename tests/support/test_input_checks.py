@@ -25,7 +25,7 @@ from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
-from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine, parse_rate
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import (
@@ -149,7 +149,6 @@ REFUSED = [  # a call, and words of the message
     (lambda: AttentionCache(0), ["max_len=0"]),
     (lambda: RMSNorm(0), ["positive"]),
     (lambda: SwiGLU(4, 0), ["positive"]),
-    (lambda: parse_rate([]), ["no snippets"]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=-0.1), ["[0, 1]", -0.1]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=1.1), ["[0, 1]", 1.1]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=TGT_VOCAB), ["pad_id=10", 10]),

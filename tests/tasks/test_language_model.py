@@ -143,12 +143,6 @@ def test_the_loss_does_not_depend_on_chunks_or_dropout(writer, data, monkeypatch
         )
 
 
-def test_program_lines_are_complete_and_skip_definitions_and_comments():
-    text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
-    assert language_model.program_lines(text) == ["return x", "x = = 1", "y = 2"]
-    assert language_model.program_lines("no line") == language_model.program_lines("") == []
-
-
 def test_a_text_is_continued_as_by_sample(writer):
     writer.model.eval()
     ids = writer.tokenizer.encode("3 and").repeat(2, 1)
