@@ -334,14 +334,14 @@ def padding_of_two_pairs() -> float:
 
 @asked(
     18,
-    (math.log2(65), "That is in bits, with the base-2 logarithm. Nats use the natural one."),
-    (1 / 65, "That is the probability of each character. The loss is its negative logarithm."),
-    (65.0, "That is the perplexity, e to the power of the loss."),
+    (math.log2(50), "That is in bits, with the base-2 logarithm. Nats use the natural one."),
+    (1 / 50, "That is the probability of each character. The loss is its negative logarithm."),
+    (50.0, "That is the perplexity, e to the power of the loss."),
     close=0.001,
 )
 def first_loss() -> float:
-    """Return the first loss. All 65 characters have the same score."""
-    return label_smoothed_cross_entropy(torch.zeros(1, 65), torch.tensor([7]), smoothing=0.0).item()
+    """Return the first loss. All 50 characters have the same score."""
+    return label_smoothed_cross_entropy(torch.zeros(1, 50), torch.tensor([7]), smoothing=0.0).item()
 
 
 @asked(
