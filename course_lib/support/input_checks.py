@@ -258,6 +258,12 @@ def check_truncation(length: int, stored: int) -> None:
         )
 
 
+def check_index(name: str, index: int, size: int) -> None:
+    """Check that an index, counted from 0, is below ``size``; negative ones do not count."""
+    if index not in range(size):
+        raise ValueError(f"{name}={index} must be an integer from 0 to {size - 1}")
+
+
 def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
     """Check that target (B, T), memory (B, S, d_model) and source (B, S) belong together."""
     if memory.shape[:2] != src.shape or len(tgt) != len(src):
