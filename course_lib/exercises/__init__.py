@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from course_lib.exercises.library.fallbacks import core_only, parts_of_yours, provide_fallbacks
     from course_lib.exercises.library.progress import progress
     from course_lib.exercises.questions.clinic import causes, clinic
+    from course_lib.exercises.questions.planted_circuits import planted_circuit
     from course_lib.exercises.workbook.environment_check import check_installation
     from course_lib.exercises.workbook.guesses import guess
-    from course_lib.exercises.workbook.notebook_api import check, diagnose, predict, score_test
+    from course_lib.exercises.workbook.notebook_api import (
+        check,
+        check_circuit,
+        diagnose,
+        predict,
+        score_test,
+    )
 
 HOMES = {
     "checking.exercise": ("exercises", "known_mistakes"),
@@ -26,15 +33,17 @@ HOMES = {
     "library.fallbacks": ("core_only", "parts_of_yours", "provide_fallbacks"),
     "library.progress": ("progress",),
     "questions.clinic": ("causes", "clinic"),
+    "questions.planted_circuits": ("planted_circuit",),
     "workbook.environment_check": ("check_installation",),
     "workbook.guesses": ("guess",),
-    "workbook.notebook_api": ("check", "diagnose", "predict", "score_test"),
+    "workbook.notebook_api": ("check", "check_circuit", "diagnose", "predict", "score_test"),
 }
 __all__ = [
     "Report",
     "attempt",
     "causes",
     "check",
+    "check_circuit",
     "check_installation",
     "clinic",
     "core_only",
@@ -44,6 +53,7 @@ __all__ = [
     "guess",
     "known_mistakes",
     "parts_of_yours",
+    "planted_circuit",
     "predict",
     "progress",
     "provide_fallbacks",

@@ -87,9 +87,9 @@ def run_chapter(
 
 
 def asked_in(cell: Mapping[str, Any]) -> list[str]:
-    """List the exercises, predictions and tests in a cell."""
+    """List the exercises and questions in a cell."""
     source = source_of(cell)
-    others = [question.name for question in questions() if f'"{question.name}"' in source]
+    others = [one.name for one in questions() if re.search(rf"\b{one.name}\b", source)]
     return exercises_in(cell) + (others if is_marked(source, "exercise") else [])
 
 

@@ -29,6 +29,9 @@ class Item:
         return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
 
 
+CIRCUIT = Item("planted_circuit", 20, "find the heads", 20)
+
+
 @cache
 def chapters() -> dict[str, int]:
     """Map each module to the number of the chapter that exports it, in chapter order."""
@@ -49,7 +52,7 @@ def _built() -> dict[str, tuple[str, int]]:
 
 
 def _asked() -> Iterator[Item]:
-    """Yield the predictions, the tests to write and the models with a bug."""
+    """Yield the predictions, the tests to write, and the models with a bug or a circuit."""
     predictions, tests, cases = (
         (QUESTIONS / f"{file}.py").read_text("utf-8")
         for file in ("predictions", "mutation_score", "clinic_cases")
@@ -63,6 +66,7 @@ def _asked() -> Iterator[Item]:
         yield Item(name, int(chapter), "write the test", 10)
     for name in re.findall(r'^    case\(\s*"(\w+)"', cases, re.M):
         yield Item(name, CLINIC, "diagnose", 5)
+    yield CIRCUIT
 
 
 def module_of(exercise: str) -> str:

@@ -8,6 +8,7 @@ from course_lib.exercises.checking.report import Report
 from course_lib.exercises.library.progress import note
 from course_lib.exercises.questions.clinic import judge_diagnosis
 from course_lib.exercises.questions.mutation_score import TestQuestion, judge_test
+from course_lib.exercises.questions.planted_circuits import PlantedCircuit, judge_circuit
 from course_lib.exercises.questions.predictions import Prediction, judge_prediction
 from course_lib.exercises.questions.question import find
 
@@ -68,3 +69,14 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object =
         ValueError: If there is no such case.
     """
     return note(judge_diagnosis(name, probes, cause, fix))
+
+
+def check_circuit(
+    circuit: PlantedCircuit, previous_token: object = ..., induction: object = ...
+) -> Report:
+    """Check which two heads of a planted circuit cause the copying, each as ``(layer, head)``.
+
+    The previous-token head notes at every position which token is before it. The induction head
+    looks for an earlier occurrence of the current token, and copies what came after it.
+    """
+    return note(judge_circuit(circuit, previous_token, induction))
