@@ -1,0 +1,429 @@
+"""Exercises for chapter 20: trials, known mistakes and correct answers."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import Mistake, mistakes_of
+from course_lib.exercises.checking.trial import D_K, B, H, Trial, answer_to, as_trial, filled
+from course_lib.gpt import GPT, GPTConfig
+from course_lib.interpretability import hooked
+from course_lib.multi_head import join_heads
+
+N, LENGTH, V = 3, 5, 11
+SIZES = dict(vocab_size=V, max_len=9, num_layers=N, num_heads=H, d_model=H * D_K)
+IDS = (7 * torch.arange(B * LENGTH) % V).view(B, LENGTH)
+SOURCE = (3 * IDS + 1) % V
+LENS = (
+    "Read the residual stream before the first layer and after each layer, with the final norm and "
+    "the output layer."
+)
+ABLATED = "One head of one layer passes zeros to `w_o`, and everything else stays as it is."
+PATCHED = (
+    "Only one vector, after this layer and at this position, comes from the other run: in each row "
+    "from the same row."
+)
+KEPT = "Leave the model as you found it: with the same weights, and without hooks."
+MODE = "Run the model in eval mode and without gradients, and then restore its mode."
+FAILED = "Remove the hooks even if the model raises an error: `hooked` and try … finally do."
+
+
+def small() -> GPT:
+    """Build a model with known weights, in eval mode."""
+    config = GPTConfig(**SIZES, dropout=0.5)  # type: ignore[arg-type]
+    return filled(GPT(config)).eval()
+
+
+def logits(label: str, says: str, *args: Any, ids: Tensor = IDS) -> Trial:
+    """Compare the logits."""
+
+    @as_trial(label, says, "equality")
+    def measure(candidate: Callable[..., Tensor]) -> dict[str, Any]:
+        result = candidate(small(), ids.clone(), *args)
+        return {"logits": result.detach() if isinstance(result, Tensor) else result}
+
+    return measure
+
+
+def in_training(*args: Any) -> Trial:
+    """Compare the logits of a model in training mode, and look at its mode after the call."""
+
+    @as_trial("a model in training mode", MODE, "train and eval")
+    def measure(candidate: Callable[..., Tensor]) -> dict[str, Any]:
+        model = small().train()
+        result = candidate(model, IDS.clone(), *args)
+        return {
+            "logits": result.detach(),
+            "the model is in training mode again": model.training,
+            "the logits require a gradient": result.requires_grad,
+        }
+
+    return measure
+
+
+def afterward(*args: Any) -> Trial:
+    """Look at the model after a call."""
+
+    @as_trial("the model after the call", KEPT)
+    def measure(candidate: Callable[..., Tensor]) -> dict[str, bool]:
+        model = small()
+        candidate(model, IDS.clone(), *args)
+        same = torch.equal(model(IDS)[0], small()(IDS)[0])
+        return {"a hook is left": has_hooks(model), "the model computes other logits": not same}
+
+    return measure
+
+
+def failing(*args: Any) -> Trial:
+    """Look at the model after a call with ids that it rejects."""
+
+    @as_trial("ids that the model rejects", FAILED)
+    def measure(candidate: Callable[..., Tensor]) -> dict[str, bool]:
+        model = small()
+        answer_to(lambda: candidate(model, IDS + V, *args))
+        return {"a hook is left": has_hooks(model)}
+
+    return measure
+
+
+def has_hooks(model: nn.Module) -> bool:
+    """Return whether any part of the model has a hook."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+
+
+EXERCISES = (
+    Exercise(
+        "logit_lens",
+        "interpretability",
+        15,
+        core={
+            "logits": (
+                logits("three layers", LENS),
+                logits("one sequence of one token", LENS, ids=IDS[:1, :1]),
+            ),
+            "model": (afterward(),),
+        },
+        hints=(
+            "The model itself reads its residual stream only once, at the end. Which two parts "
+            "does it use for that? Use the same two at every depth.",
+            "`residual_stream(model, ids)` has the vectors of all depths in one tensor, and both "
+            "parts accept more axes in front.",
+            "Inside `with hooked(model):`, call `model.norm` and then `model.output`.",
+        ),
+        extras={"mode": (in_training(),), "errors": (failing(),)},
+        unnamed=("model.output(model.norm(stream))", "model.output(0.5 * model.norm(stream))"),
+    ),
+    Exercise(
+        "ablate_head",
+        "interpretability",
+        25,
+        core={
+            "logits": (
+                logits("layer 1 and head 2", ABLATED, 1, 2),
+                logits("layer 0 and head 0", ABLATED, 0, 0),
+                logits("the last layer", ABLATED, N - 1, 1),
+            ),
+            "model": (afterward(1, 2),),
+        },
+        hints=(
+            "`w_o` mixes the heads, so take the head away before that. Which columns of the "
+            "input of `w_o` belong to it?",
+            "The input is (B, T, d_model). `unflatten(-1, (num_heads, -1))` makes it "
+            "(B, T, H, d_k), and `flatten(-2)` joins the heads again.",
+            "`w_o.register_forward_pre_hook(silence)` calls `silence(w_o, inputs)` first, and "
+            "`w_o` gets what it returns. Clone the input before you change it.",
+        ),
+        extras={"mode": (in_training(1, 2),), "errors": (failing(1, 2),)},
+        rejects=("(small(), IDS, 3, 0)", "(small(), IDS, 0, 3)", "(small(), IDS, -1, 0)"),
+        unnamed=("heads[:, :, head] = 0", "heads[:, :, head] = 1"),
+    ),
+    Exercise(
+        "patch_activations",
+        "interpretability",
+        25,
+        core={
+            "logits": (
+                logits("layer 1 and position 2", PATCHED, SOURCE, 1, 2),
+                logits("layer 0 and position 0", PATCHED, SOURCE, 0, 0),
+                logits("the last layer and position", PATCHED, SOURCE, N - 1, LENGTH - 1),
+            ),
+            "model": (afterward(SOURCE, 1, 2),),
+        },
+        hints=(
+            "Two runs are needed. What do you keep from the run on `source_ids`, and when does "
+            "the run on `ids` need it?",
+            "`residual_stream` starts with the vectors before the first layer, so those after "
+            "`layer` are entry `layer + 1`.",
+            "A hook that `register_forward_hook` adds to the layer gets `(module, inputs, output)` "
+            "and returns what replaces the output: a clone with one new position.",
+        ),
+        extras={"mode": (in_training(SOURCE, 1, 2),), "errors": (failing(SOURCE, 1, 2),)},
+        rejects=(
+            "(small(), IDS, SOURCE[:, :4], 0, 0)",
+            "(small(), IDS, SOURCE, 3, 0)",
+            "(small(), IDS, SOURCE, 0, 5)",
+        ),
+        unnamed=("= source[:, position]", "= 2 * source[:, position]"),
+    ),
+)
+
+
+# known mistakes
+
+lens = mistakes_of("interpretability", "logit_lens")
+ablate = mistakes_of("interpretability", "ablate_head")
+patch = mistakes_of("interpretability", "patch_activations")
+
+STREAM = "stream = residual_stream(model, ids)"
+READ = "model.output(model.norm(stream))"
+HOOKS = "with hooked(model) as hooks:"
+OWN_HOOKS = """found = []
+    model.layers[0].register_forward_pre_hook(lambda layer, inputs: found.append(inputs[0]))
+    for layer in model.layers:
+        layer.register_forward_hook(lambda layer, inputs, output: found.append(output))
+    with hooked(model):
+        model(ids)
+    stream = torch.stack(found)"""
+ZERO = "heads[:, :, head] = 0"
+SPLIT = "unflatten(-1, (attention.num_heads, -1))"
+SILENCE = "attention.w_o.register_forward_pre_hook(silence)"
+QUERIES = (
+    "attention.w_qkv.register_forward_hook(lambda w, x, y: y.unflatten(-1, (3 * "
+    "attention.num_heads, -1)).index_fill(2, torch.tensor(head), 0).flatten(-2))"
+)
+PUT = "output[:, position] = source[:, position]"
+PATCH = "model.layers[layer].register_forward_hook(patch)"
+RUN = "return model(ids)[0]"
+TWO_LOGITS = """out, other = model(ids)[0], model(source_ids)[0]
+        out[:, position] = other[:, position]
+        return out"""
+
+
+def each(make: Callable[..., Mistake], old: str, *cases: tuple[str, str]) -> tuple[Mistake, ...]:
+    """Create mistakes that all replace the same passage."""
+    return tuple(make(text, (old, new)) for text, new in cases)
+
+
+def careless(make: Callable[..., Mistake], hook: str) -> tuple[Mistake, ...]:
+    """Create the mistakes around a run with a hook."""
+    return (
+        make(
+            "hook_stays: the hook is never removed, so it changes every later call of the model",
+            (f"hooks.append({hook})", hook),
+        ),
+        make(
+            "mode_lost: the model is left in eval mode, even if it was in training mode before",
+            (HOOKS, f"model.eval()\n    {HOOKS}"),
+        ),
+        make(
+            "dropout_active: the model runs in its own mode, so dropout changes the numbers in "
+            "training",
+            (HOOKS, "with hooked(nn.Identity()) as hooks:"),
+        ),
+        make(
+            "pair_returned: the logits and the loss are returned, not the logits alone",
+            (RUN, "return model(ids)"),
+        ),
+    )
+
+
+MISTAKES = (
+    *each(lens, READ,
+        ("norm_missing: the residual stream goes to the output layer without the final norm",
+         "model.output(stream)"),
+        ("norm_at_the_end_only: only the last depth goes through the final norm",
+         "model.output(torch.cat([stream[:-1], model.norm(stream[-1:])]))"),
+        ("first_depth_missing: the lens starts after the first layer, without the embedded tokens",
+         "model.output(model.norm(stream[1:]))"),
+        ("last_depth_missing: only the input of each layer is read, so the last depth is missing",
+         "model.output(model.norm(stream[:-1]))"),
+        ("read_before_the_layer: the input of each layer is read in place of its output, so the "
+         "first depth comes twice and the last never",
+         "model.output(model.norm(torch.cat([stream[:1], stream[:-1]])))"),
+        ("changes_only: each depth is what its layer has added, not the sum up to there",
+         "model.output(model.norm(torch.cat([stream[:1], stream.diff(dim=0)])))"),
+        ("positions_missing: the first depth has the embedded tokens, but not their positions",
+         "model.output(model.norm(torch.cat([model.embedding(ids)[None], stream[1:]])))"),
+        ("batch_averaged: the logits are averaged over the batch", f"{READ}.mean(dim=1)"),
+        ("last_position_only: only the last position is returned", f"{READ}[:, :, -1]"),
+        ("probabilities: the softmax is applied, but a lens returns logits",
+         f"{READ}.softmax(dim=-1)"),
+    ),
+    *each(lens, STREAM,
+        ("hook_stays: the hooks are never removed, so every later call of the model is recorded",
+         OWN_HOOKS),
+        ("mode_lost: the model is left in eval mode, even if it was in training mode before",
+         f"model.eval()\n    {STREAM}"),
+    ),
+    *each(ablate, ZERO,
+        ("all_heads: every head of the layer is set to zero", "heads.zero_()"),
+        ("others_silenced: all heads of the layer but this one are set to zero",
+         "heads[:, :, torch.arange(attention.num_heads) != head] = 0"),
+        ("scaled: the head's output is made smaller, but not zero", "heads[:, :, head] *= 0.5"),
+        ("averaged: the head's output becomes its mean over the batch and the positions, not zero",
+         "heads[:, :, head] = heads[:, :, head].mean(dim=(0, 1))"),
+        ("last_position_only: the head is set to zero at the last position only",
+         "heads[:, -1, head] = 0"),
+        ("head_from_one: heads are counted from 1, so the head before this one is set to zero",
+         "heads[:, :, head - 1] = 0"),
+    ),
+    *each(ablate, SILENCE,
+        ("after_the_projection: columns are set to zero after `w_o`, where each of them already "
+         "mixes all heads",
+         "attention.w_o.register_forward_hook(lambda w_o, inputs, y: silence(w_o, (y,)))"),
+        ("queries_silenced: the head's queries are set to zero, so it attends to all tokens alike, "
+         "but still writes", QUERIES),
+    ),
+    *each(ablate, f"hooks.append({SILENCE})",
+        ("all_layers: the head with this number is set to zero in every layer",
+         "hooks += [x.self_attn.w_o.register_forward_pre_hook(silence) for x in model.layers]"),
+        ("weights_changed: columns of `w_o` are set to zero in the model itself, and stay zero "
+         "after the call", f"attention.w_o.weight.{SPLIT}[:, head] = 0"),
+    ),
+    ablate(
+        "columns_interleaved: every H-th column is set to zero, but a head has d_k columns next to "
+        "each other",
+        (SPLIT, "unflatten(-1, (-1, attention.num_heads))"),
+        (ZERO, "heads[..., head] = 0"),
+    ),
+    ablate(
+        "layer_from_one: layers are counted from 1, so the layer before this one is changed",
+        ("model.layers[layer].self", "model.layers[layer - 1].self"),
+    ),
+    *careless(ablate, SILENCE),
+    *each(patch, PUT,
+        ("whole_row: the vectors at all positions are replaced", "output[:] = source"),
+        ("from_the_position_on: the later positions are replaced as well",
+         "output[:, position:] = source[:, position:]"),
+        ("last_position: the last position is replaced, whatever `position` is",
+         "output[:, -1] = source[:, -1]"),
+        ("position_from_one: positions are counted from 1, so the position before is replaced",
+         "output[:, position - 1] = source[:, position - 1]"),
+        ("batch_averaged: every row gets the mean of the rows of the source",
+         "output[:, position] = source[:, position].mean(dim=0)"),
+        ("first_row_only: every row gets the vector from the first row of the source",
+         "output[:, position] = source[0, position]"),
+        ("added: the vector is added to the one that is there, but should replace it",
+         "output[:, position] += source[:, position]"),
+    ),
+    patch(
+        "source_one_layer_early: the vector comes from before the layer, because entry 0 of the "
+        "stream is before the first layer",
+        ("[layer + 1]", "[layer]"),
+    ),
+    patch(
+        "before_the_layer: the vector is replaced before the layer, which then still changes it",
+        ("[layer + 1]", "[layer]"),
+        (PATCH, "model.layers[layer].register_forward_pre_hook(lambda block, inputs: "
+         "patch(block, inputs, inputs[0]))"),
+    ),
+    patch(
+        "after_the_next_layer: the vector is replaced one layer too late",
+        ("[layer + 1]", "[layer + 2 :][:1].sum(dim=0)"),
+        (f"hooks.append({PATCH})",
+         "hooks += [x.register_forward_hook(patch) for x in model.layers[layer + 1 :][:1]]"),
+    ),
+    patch(
+        "runs_exchanged: a vector from the run on `ids` is put into the run on `source_ids`",
+        ("residual_stream(model, source_ids)", "residual_stream(model, ids)"),
+        (RUN, "return model(source_ids)[0]"),
+    ),
+    patch(
+        "logits_patched: the logits at the position are replaced, so no layer reads the patch",
+        (f"hooks.append({PATCH})", "hooks.clear()"),
+        (RUN, TWO_LOGITS),
+    ),
+    *careless(patch, PATCH),
+)  # fmt: skip
+
+
+# right answers
+
+
+def lens_by_walking(model: GPT, ids: Tensor) -> Tensor:
+    """Walk through the layers, and read the residual stream at every depth."""
+    with hooked(model):
+        first = model.positions(model.embedding(ids))
+        depths = accumulate(model.layers, lambda x, layer: layer(x), initial=first)
+        return torch.stack([model.output(model.norm(x)) for x in depths])
+
+
+def lens_by_shorter_models(model: GPT, ids: Tensor) -> Tensor:
+    """Run copies of the model that have fewer layers."""
+    found = []
+    for depth in range(len(model.layers) + 1):
+        shorter = deepcopy(model).eval()
+        shorter.layers = shorter.layers[:depth]
+        found.append(shorter(ids)[0].detach())
+    return torch.stack(found)
+
+
+def ablate_a_copy(model: GPT, ids: Tensor, layer: int, head: int) -> Tensor:
+    """Set columns of ``w_o`` to zero in a copy of the model."""
+    copy: Any = deepcopy(model).eval()
+    attention = copy.layers[layer].self_attn
+    width = copy.config.d_model // attention.num_heads
+    with torch.no_grad():
+        attention.w_o.weight[:, head * width : (head + 1) * width] = 0
+        return copy(ids)[0]
+
+
+def ablate_by_walking(model: GPT, ids: Tensor, layer: int, head: int) -> Tensor:
+    """Walk through the layers, and spell out the attention."""
+    with hooked(model):
+        x = model.positions(model.embedding(ids))
+        for number, block in enumerate(model.layers):
+
+            def attend(y: Tensor, attention: Any = block.self_attn, n: int = number) -> Tensor:
+                """Attend with all heads, and multiply one of them by zero in one layer."""
+                heads = F.scaled_dot_product_attention(*attention.project(y), is_causal=True)
+                heads[:, head] *= n != layer
+                return attention.w_o(join_heads(heads))
+
+            x = block.add_norm2(block.add_norm1(x, attend), block.feed_forward)
+        return model.output(model.norm(x))
+
+
+def patch_by_walking(model: GPT, ids: Tensor, source: Tensor, layer: int, position: int) -> Tensor:
+    """Walk through the layers with both inputs, side by side."""
+    with hooked(model):
+        x, other = (model.positions(model.embedding(tokens)) for tokens in (ids, source))
+        for number, block in enumerate(model.layers):
+            x, other = block(x), block(other)
+            here = (torch.arange(x.size(1)) == position)[:, None]  # (T, 1)
+            x = other.where(here & (number == layer), x)
+        return model.output(model.norm(x))
+
+
+def patch_by_another_forward(
+    model: GPT, ids: Tensor, source_ids: Tensor, layer: int, position: int
+) -> Tensor:
+    """Replace a layer's ``forward`` for one run, with both inputs in one batch."""
+    block: Any = model.layers[layer]
+
+    def forward(x: Tensor) -> Tensor:
+        """Apply the layer, and copy a vector from the first half of the batch to the second."""
+        x = type(block).forward(block, x)
+        x[len(ids) :, position] = x[: len(ids), position]
+        return x
+
+    with hooked(model):
+        block.forward = forward
+        try:
+            return model(torch.cat([source_ids, ids]))[0][len(ids) :]
+        finally:
+            del block.forward
+
+
+ANSWERS: tuple[Mistake, ...] = ()
+WHOLE_ANSWERS = {
+    "logit_lens": (lens_by_walking, lens_by_shorter_models),
+    "ablate_head": (ablate_a_copy, ablate_by_walking),
+    "patch_activations": (patch_by_walking, patch_by_another_forward),
+}
