@@ -1,8 +1,8 @@
 """Small GPTs that contain a circuit which we put there, and a check of which heads it consists of.
 
-The vectors of tokens, of positions, of the tokens before, and of notes that nothing reads are
+The vectors of tokens, of positions, of the tokens before, and those that nothing reads are
 orthonormal, and orthogonal to the vector of ones. A sum of them has mean 0 and a known length, so
-a LayerNorm only multiplies it by a known number, and a head reads each of them undisturbed.
+a LayerNorm only multiplies it by a known number, and a head can read each of them alone.
 """
 
 from collections.abc import Iterable
@@ -107,11 +107,16 @@ def planted_circuit(seed: int) -> PlantedCircuit:
         model.positions.weight.copy_(place)
         for head, role in _roles(seed).items():
             _plant(model, head, token, *parts[head[0], role])
+    return PlantedCircuit(seed, model.eval(), *_examples(generator))
+
+
+def _examples(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw rows of letters that repeat (B, T), and after how many letters each does (B,)."""
     letters = torch.rand(ROWS, LETTERS, generator=generator).argsort(dim=1)
     period = torch.randint(6, 13, (ROWS, 1), generator=generator)
     repeated = letters.gather(1, torch.arange(LENGTH - 1) % period)  # (B, T - 1)
     ids = torch.cat([torch.full_like(period, LETTERS), repeated], dim=1)  # (B, T)
-    return PlantedCircuit(seed, model.eval(), ids, period.squeeze(1))
+    return ids, period.squeeze(1)
 
 
 def _plant(
