@@ -6,9 +6,9 @@ __all__ = [
     "hooked",
     "residual_stream",
     "logit_lens",
+    "attention_weights",
     "ablate_head",
     "patch_activations",
-    "attention_weights",
 ]
 
 import math
@@ -33,7 +33,8 @@ def hooked(model: nn.Module) -> Iterator[list[RemovableHandle]]:
     Raises ValueError if the model is wrapped.
     """
     check_unwrapped(model)
-    was_training, hooks = model.training, []
+    was_training = model.training
+    hooks: list[RemovableHandle] = []
     model.eval()
     try:
         with torch.no_grad():
@@ -74,6 +75,30 @@ def logit_lens(model: GPT, ids: Tensor) -> Tensor:
     stream = residual_stream(model, ids)  # (N + 1, B, T, d_model)
     with hooked(model):
         return model.output(model.norm(stream))  # (N + 1, B, T, V)
+
+
+def attention_weights(model: GPT, ids: Tensor) -> Tensor:
+    """Compute the attention weights of all heads.
+
+    Shapes: ids (B, T) → weights (N, B, H, T, T).
+    """
+    found: list[Tensor] = []
+
+    def record(attention: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Compute the weights from the input of an attention layer."""
+        q, k, _ = attention.project(
+            *inputs
+        )  # (B, H, T, d_k), and keys of fewer heads in chapter 21
+        k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, T, d_k)
+        scores = q @ k.mT / math.sqrt(q.size(-1))  # (B, H, T, T)
+        mask = causal_mask(ids.size(1), ids.device)
+        found.append(scores.masked_fill(~mask, -torch.inf).softmax(dim=-1))
+
+    with hooked(model) as hooks:
+        layers: Iterable[Any] = model.layers
+        hooks.extend(layer.self_attn.register_forward_hook(record) for layer in layers)
+        model(ids)
+    return torch.stack(found)
 
 
 def ablate_head(model: GPT, ids: Tensor, layer: int, head: int) -> Tensor:
@@ -121,27 +146,3 @@ def patch_activations(
     with hooked(model) as hooks:
         hooks.append(model.layers[layer].register_forward_hook(patch))
         return model(ids)[0]
-
-
-def attention_weights(model: GPT, ids: Tensor) -> Tensor:
-    """Compute the attention weights of all heads.
-
-    Shapes: ids (B, T) → weights (N, B, H, T, T).
-    """
-    found: list[Tensor] = []
-
-    def record(attention: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        """Compute the weights from the input of an attention layer."""
-        q, k, _ = attention.project(
-            *inputs
-        )  # (B, H, T, d_k), and keys of fewer heads in chapter 21
-        k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, T, d_k)
-        scores = q @ k.mT / math.sqrt(q.size(-1))  # (B, H, T, T)
-        mask = causal_mask(ids.size(1), ids.device)
-        found.append(scores.masked_fill(~mask, -torch.inf).softmax(dim=-1))
-
-    with hooked(model) as hooks:
-        layers: Iterable[Any] = model.layers
-        hooks.extend(layer.self_attn.register_forward_hook(record) for layer in layers)
-        model(ids)
-    return torch.stack(found)

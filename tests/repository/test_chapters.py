@@ -40,7 +40,7 @@ from notebooks import (
 
 CHAPTERS = chapters()
 TRIPS = [path for path in pages() if path not in CHAPTERS]
-FREE = {20: "interpretability", 24: "reasoning"}  # the numbers of chapters to come
+FREE = {24: "reasoning"}  # the numbers of chapters to come
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
 TEMPLATE = (new_chapter.TEMPLATE / "chapter.md").read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ FIELD = [
     *("kv cache", "prefill", "decode", "multi-query attention", "flashattention"),
     *("memory-bound", "arithmetic intensity", "mixed precision", "all-reduce", "all-gather"),
     *("reduce-scatter", "zero", "activation checkpointing", "fine-tuning"),
+    *("induction head", "ablation", "activation patching", "logit lens"),
     *("encoder-only model", "masked language modeling", "mean pooling", "cosine similarity"),
 ]
 
