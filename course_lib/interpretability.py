@@ -53,9 +53,11 @@ def residual_stream(model: GPT, ids: Tensor) -> Tensor:
     stream: list[Tensor] = []
 
     def record_input(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        """Record what a layer reads."""
         stream.append(inputs[0])
 
     def record_output(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Record what a layer returns."""
         stream.append(output)
 
     with hooked(model) as hooks:

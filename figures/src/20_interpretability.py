@@ -1,7 +1,7 @@
 """Chapter 20: two heads copy a word, one that notes the letter before and one that looks it up."""
 
-from colors import KEY, SOFT, VALUE, shade
-from drawing import Box, arrow, centered, group, page, text
+from colors import INK, KEY, LIT_FILL, PAPER, SOFT, VALUE, shade
+from drawing import Box, arrow, centered, group, page, rect, text
 from token_cells import token
 
 TITLE = (
@@ -33,8 +33,8 @@ def letter(row: int, i: int, word: str, note: str = "", *, lit: bool = False) ->
     """Draw a letter and what its vector says besides."""
     box = place(row, i)
     return group(
-        token(box, "" if note else word, lit=lit),
-        centered(box.cx, box.y + 14, word) if note else "",
+        rect(box, fill=LIT_FILL if lit else PAPER, stroke=INK, width=2.2 if lit else 1, radius=7),
+        centered(box.cx, box.y + 14 if note else box.cy, word),
         centered(box.cx, box.y + 32, note, color=shade(KEY)) if note else "",
     )
 

@@ -41,6 +41,7 @@ HOSTS = {  # the hosts of external links; open a new address before you add its 
     "unsloth.ai",
     "www.deeplearningbook.org",
     "www.jstor.org",
+    "www.lesswrong.com",
     "www.manning.com",
     "www.youtube.com",
 }
