@@ -19,7 +19,7 @@ def chapter():
     cells = nbformat.read(NOTEBOOKS / "14_beam_search.ipynb", as_version=4).cells
     names: dict = {}
     for cell in cells:
-        if cell.source.startswith(("names = [", "def all_sentences(")):
+        if cell.source.startswith(("names = [", "def all_sentences(", "ranking = ")):
             exec(cell.source, names)
     return names
 
