@@ -52,7 +52,7 @@ def test_no_page_contains_a_todo(page):
 
 
 def test_every_page_of_the_docs_is_linked_from_the_readme():
-    assert set(re.findall(r"\((docs/[^)]+)\)", README)) == {
+    assert set(re.findall(r"\((docs/[^)]+[.]md)\)", README)) == {
         page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/*.md")
     }
 
