@@ -75,7 +75,7 @@ def logit_lens(model: GPT, ids: Tensor) -> Tensor:
     last are the model's own.
     """
     stream = residual_stream(model, ids)  # (N + 1, B, T, d_model)
-    with hooked(model):
+    with hooked(model):  # no hooks here, only eval mode and no gradients
         return model.output(model.norm(stream))  # (N + 1, B, T, V)
 
 
@@ -139,7 +139,7 @@ def patch_activations(
     check_index("position", position, ids.size(1))
     source = residual_stream(model, source_ids)[layer + 1]  # (B, T, d_model)
 
-    def patch(layer: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+    def patch(block: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         """Replace the vector at the position in the layer's output (B, T, d_model)."""
         output = output.clone()
         output[:, position] = source[:, position]

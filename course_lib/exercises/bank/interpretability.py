@@ -101,7 +101,7 @@ EXERCISES = (
     Exercise(
         "logit_lens",
         "interpretability",
-        15,
+        10,
         core={
             "logits": (
                 logits("three layers", LENS),
@@ -122,7 +122,7 @@ EXERCISES = (
     Exercise(
         "ablate_head",
         "interpretability",
-        25,
+        15,
         core={
             "logits": (
                 logits("layer 1 and head 2", ABLATED, 1, 2),
@@ -146,7 +146,7 @@ EXERCISES = (
     Exercise(
         "patch_activations",
         "interpretability",
-        25,
+        15,
         core={
             "logits": (
                 logits("layer 1 and position 2", PATCHED, SOURCE, 1, 2),

@@ -29,7 +29,7 @@ class Item:
         return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
 
 
-CIRCUIT = Item("planted_circuit", 20, "find the heads", 20)
+CIRCUIT = Item("planted_circuit", 20, "find the heads", 15)
 
 
 @cache
