@@ -79,7 +79,7 @@ class Unscaled(DecoderOnly):
 
 
 def unscaled(vocab_size: int) -> DecoderOnly:
-    """Build the model after the fourth cut without the factor √d_model."""
+    """Build the model after the fifth cut, without the factor √d_model."""
     return Unscaled(sizes(vocab_size, norm_first=True, activation="gelu"), learned_positions=True)
 
 
@@ -100,12 +100,12 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further
     "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
     "learned positions": learned_positions,
     "GELU": lambda V: learned_positions(V, "gelu"),
-    "one projection": lambda V: GPT(USUAL.of_model(V)),  # chapter 19's GPT
+    "one projection": lambda V: GPT(USUAL.of_model(V)),  # the last cut: chapter 19's GPT
     "larger positions": larger_positions,  # not a cut, but a control for the third
-    "chapter 19's weights": started_as_gpt,  # not a cut, but a control for the fifth
+    "chapter 19's weights": started_as_gpt,  # a control: the sixth cut before the fifth
     "two stacks, 2 × steps": encoder_and_decoder,  # the same number of targets as one stack
     "fast positions": fast_positions,
-    "no factor": unscaled,  # a control: the factor goes before the initial weights change
+    "no factor": unscaled,  # the fifth cut
 }
 LONGER = {"two stacks, 2 × steps": 2}  # a multiple of the steps; only with the first seed
 RUNS: list[Entry] = [

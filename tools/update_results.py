@@ -80,10 +80,10 @@ TEXTS = {  # the text, and the standard deviation of the initial weights
 ABLATIONS = {  # names that need a longer label
     "encoder and decoder": "encoder and decoder: the Transformer",
     "norm first": "pre-norm",
-    "one projection": "one projection for query, key and value: chapter 19's GPT",
+    "one projection": "chapter 19's GPT: also without √d_model, with other initial weights",
     "larger positions": "control: learned positions with the same variance as the embeddings",
     "chapter 19's weights": "control: GELU, with chapter 19's initial weights",
-    "no factor": "control: GELU, without √d_model",
+    "no factor": "GELU, without √d_model",
 }
 TRANSLATORS = {  # epochs, dropout, and the number of averaged checkpoints
     (28, 0.3, 10): "28 epochs, dropout 0.3, average of the last 10 checkpoints",

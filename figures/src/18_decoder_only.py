@@ -8,15 +8,14 @@ from token_cells import blocked, cell
 
 TITLE = (
     "Without a source, half of the Transformer is not needed,\n"
-    "and four more changes make the rest almost a GPT"
+    "and three more changes bring the rest close to a GPT"
 )
 DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
     "and so are cross-attention and the add and norm above it: cut 1. On the right, in the same "
     "rows, one stack remains: embedding plus learned positions (cut 3); N times norm (cut 2), "
-    "one matrix for V, K and Q (cut 5), masked self-attention and a sum, then norm, feed "
-    "forward with GELU (cut 4) and a sum; a last norm and the output. A thick line leads from "
-    "sum to sum past every norm."
+    "masked self-attention and a sum, then norm, feed forward with GELU (cut 4) and a sum; a "
+    "last norm and the output. A thick line leads from sum to sum past every norm."
 )
 SOURCE, TARGET, STACK, W = 88, 250, 438, 116  # the middles of the columns, the width of a part
 OUTPUT, LAST, TOP, BOTTOM = 104, 146, 186, 582  # TOP to BOTTOM: the outline of a layer
@@ -28,12 +27,11 @@ DECODER, LEFT_OVER = Box(174, TOP, 152, BOTTOM - TOP), Box(354, TOP, 154, BOTTOM
 PALE, NEW = dict(fill=PAPER, stroke=SOFT), dict(fill=LIT_FILL, stroke=INK, width=2.2)
 PALE_INK = mix(INK, PAPER, 0.35)
 MADE_X, INSTEAD_X = 338, 522  # the places of the numbers of the changes, left and right
-MADE = ((UPPER + 12, 2), (FEED + 17, 4), (MIDDLE + 36, 1), (LOWER + 12, 2), (PRODUCT + 10, 5))
+MADE = ((UPPER + 12, 2), (FEED + 17, 4), (MIDDLE + 36, 1), (LOWER + 12, 2))
 INSTEAD = (
     (LAST + 12, 2, "a last norm"),
     (FEED + 17, 4, "GELU,\nnot ReLU"),
     (MIDDLE + 12, 2, "norm first"),
-    (PRODUCT + 10, 5, "V, K and Q:\none matrix"),
     (FIRST + 12, 2, "norm first"),
     (SUM, 3, "learned\npositions"),
 )
@@ -80,10 +78,17 @@ def causal(x: float, y: float) -> str:
     return group(*(cell(box) if j <= i else blocked(box, width=1) for i, j, box in boxes))
 
 
-def products(x: float, w: float) -> str:
-    """Draw the projections to V, K and Q, each w wide, with arrows into attention."""
+def fork(x: float, below: float) -> str:
+    """Draw the line that leads to the three projections."""
+    left, right, fan, low = x - 38, x + 38, PRODUCT + 28, PRODUCT + 20
+    sides = [(left, low), (left, fan), (right, fan), (right, low)]
+    return group(path([(x, below), (x, low)]), path(sides))
+
+
+def products(x: float) -> str:
+    """Draw the projections to V, K and Q, with arrows into attention."""
     places = [(x + 38 * (i - 1), *role) for i, role in enumerate(ROLES)]
-    boxes = [Box(middle - w / 2, PRODUCT, w, 20) for middle, _, _ in places]
+    boxes = [Box(middle - 14, PRODUCT, 28, 20) for middle, _, _ in places]
     return group(
         *(
             group(
@@ -168,17 +173,15 @@ def cross_attention() -> str:
 
 def decoder() -> str:
     """Draw the decoder, with three projections to V, K and Q, and a norm after each sum."""
-    left, right, fan, low = TARGET - 38, TARGET + 38, PRODUCT + 28, PRODUCT + 20
     ends = ((LOOK - 6, LOWER + STRIP), (MIDDLE, FEED + TALL), (FEED, UPPER + STRIP))
     return group(
         layer(DECODER, TARGET),
         entrance(TARGET, "target so far", {}),
-        path([(TARGET, SUM - 9), (TARGET, low)]),
-        path([(left, low), (left, fan), (right, fan), (right, low)]),
+        fork(TARGET, SUM - 9),
         residual(TARGET, FIRST + 14, LOWER, 1),
         residual(TARGET, FEED + 42, UPPER, 1),
         ways(TARGET, *ends, (UPPER, OUTPUT + STRIP)),
-        products(TARGET, 28),
+        products(TARGET),
         self_attention(TARGET, mask_grid(TARGET + 16, LOOK + 25, "both")),
         strips(TARGET, "Add & norm", {}, LOWER, UPPER),
         cross_attention(),
@@ -207,17 +210,16 @@ def positions() -> str:
 
 def stack() -> str:
     """Draw the stack that remains, and highlight its new parts."""
-    ends = ((FIRST + 35, FIRST + STRIP), (FIRST, PRODUCT + 20), (LOOK - 6, LOWER + 21))
+    ends = ((FIRST + 35, FIRST + STRIP), (LOOK - 6, LOWER + 21))
     ends += ((MIDDLE + 35, MIDDLE + STRIP), (MIDDLE, FEED + TALL), (FEED, UPPER + 21))
-    product = Box(STACK - 57, PRODUCT, 114, 20)
     return group(
         layer(LEFT_OVER, STACK),
         entrance(STACK, "text so far", {}),
         positions(),
         ways(STACK, *ends, (LAST, OUTPUT + STRIP)),
         road(),
-        products(STACK, 38),
-        rect(product, fill="none", stroke=INK, width=2.2, radius=0),
+        fork(STACK, FIRST),
+        products(STACK),
         self_attention(STACK, causal(STACK + 16, LOOK + 25)),
         strips(STACK, "Norm", NEW, FIRST, MIDDLE, LAST),
         feed(STACK, FEED, NEW),
