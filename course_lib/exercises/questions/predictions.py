@@ -325,11 +325,12 @@ def bits_per_byte() -> float:
     17,
     (2 / 3, "That is the fraction of positions with a token. The other positions are padding."),
     (1 / 2, "That is 16 padding positions per 32 tokens. Divide by *all* positions."),
+    (0.0, "The longest source and the longest target are in different pairs."),
     (100 / 3, "That is a percentage. A fraction is between 0 and 1."),
 )
 def padding_of_two_pairs() -> float:
-    """Return the fraction of padding. A short pair and a long pair form one batch."""
-    return padding_fraction([(4, 4), (12, 12)], [[0, 1]])
+    """Return the fraction of padding. Each side is long in one pair of the batch."""
+    return padding_fraction([(4, 12), (12, 4)], [[0, 1]])
 
 
 @asked(
