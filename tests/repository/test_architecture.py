@@ -155,7 +155,6 @@ def test_later_chapters_train_with_the_trainer():
         if cell.cell_type == "code" and "optimizer.step(" in cell.source
     ]
     assert cells == [
-        ("18_decoder_only", ["learn_to_repeat"]),
         ("20_interpretability", ["train"]),
         ("21_modern_models", ["usage"]),
         ("22_published_weights", []),  # one step on one answer, with adapters

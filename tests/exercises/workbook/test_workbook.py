@@ -256,7 +256,7 @@ def test_a_chapter_ends_with_the_export_only_if_it_has_an_exercise(made):
     texts = {path.name[:2]: path.read_text("utf-8") for path in made.glob("[0-9]*.ipynb")}
     ends = {number for number, text in texts.items() if '"export_mine()"' in text}
     assert ends == {number for number, text in texts.items() if "= attempt(" in text}
-    assert texts.keys() - ends == {"00", "14", "16", "22"}
+    assert texts.keys() - ends == {"00", "16", "22"}
     constant = learned(cell("b", "#| export\nK = 1"))  # nothing to write, but a name to import
     assert "stand-ins" in constant and "export-mine" not in constant
 
