@@ -123,9 +123,9 @@ class GPTConfig:
 def initialize_gpt(model: nn.Module, std: float, num_layers: int) -> None:
     """Draw the matrices from N(0, std²), and set the biases to 0.
 
-    Papers: GPT (2018) for std = 0.02; GPT-2 (2019), §2.3, scales residual layers by 1/√N and names
-    no matrices. The usual reading: the matrices that write to the residual stream, ``w_o`` and
-    ``linear2``, of which there are 2N, get std / √(2N).
+    Papers: GPT (2018) for std = 0.02; GPT-2 (2019), §2.3, scales residual layers by 1/√n if there
+    are n of them, and names no matrices. The usual reading: n = 2 · num_layers, because each layer
+    has two matrices that write to the residual stream, ``w_o`` and ``linear2``.
     """
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
