@@ -88,7 +88,7 @@ def attention_weights(model: GPT, ids: Tensor) -> Tensor:
 
     def record(attention: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         """Compute the weights from the input of an attention layer."""
-        q, k, _ = attention.project(*inputs)  # in chapter 21, k has fewer heads
+        q, k, _ = attention.project(*inputs)  # (B, H, T, d_k); fewer key heads in chapter 21
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, T, d_k)
         scores = q @ k.mT / math.sqrt(q.size(-1))  # (B, H, T, T)
         mask = causal_mask(ids.size(1), ids.device)
