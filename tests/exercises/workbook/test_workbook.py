@@ -583,6 +583,13 @@ def test_every_exercise_has_one_attempt_and_help_below_it(made, worked):
             assert hints and places == sorted(places)
 
 
+@worked_chapter
+def test_every_exercise_has_a_blank(made, worked):
+    for c in cells_of(made / worked.file):
+        if is_marked(c["source"], "exercise"):
+            assert re.search(r"= \.\.\.|raise NotImplementedError", c["source"]), c["source"]
+
+
 def test_exercises_are_listed_in_the_order_of_their_chapters():
     pages = [name for worked in WORKED.values() for name in worked.exported if name in exercises()]
     assert exercises() == pages  # the report of one names the next
