@@ -86,8 +86,16 @@ CASES = (
         catalogued("Transformer", "causal_missing"),
     ),
     case(
-        "right_alone_only", alone_and_in_a_batch, "padding invariance",
-        catalogued("Transformer", "cross_mask_missing"), fresh=False,
+        "loss_near_zero_again", loss_and_writing, "padding invariance",
+        catalogued("MultiHeadAttention", "heads_joined_without_transpose"),
+    ),
+    case(
+        "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
+        mistakes_of("exercises.clinic_models", "sequence_loss")(
+            "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens "
+            "that it reads",
+            ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
+        ),
     ),
     case(
         "few_parameters_move", what_the_optimizer_gets, "parameters registered",
@@ -108,40 +116,6 @@ CASES = (
         ),
     ),
     case(
-        "right_with_a_teacher_only", forced_and_free, "free running",
-        catalogued("greedy_decode", "starts_with_padding"),
-    ),
-    case(
-        "another_loss_in_eval_mode", both_modes, "training and eval mode",
-        transformer(
-            "causal_in_training_only: the causal mask is used in training mode only, so in eval "
-            "mode each position attends to later ones",
-            (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
-             "        self_mask = self_mask & past if self.training else self_mask"),
-            seen="shiyu-coder/Kronos #199",
-        ), fresh=False,
-    ),
-    case(
-        "many_answers_to_one_source", same_sequence_many_times, "batch invariance",
-        catalogued("PositionalEncoding", "added_along_batch"),
-    ),
-    case(
-        "one_answer_to_all_sources", how_many_answers, "context",
-        catalogued("padding_mask", "padding_inverted"),
-    ),
-    case(
-        "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
-        mistakes_of("exercises.clinic_models", "sequence_loss")(
-            "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens "
-            "that it reads",
-            ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
-        ),
-    ),
-    case(
-        "some_weights_stay", what_has_moved, "gradient reach",
-        catalogued("DecoderLayer", "self_attn_used_twice"),
-    ),
-    case(
         "worse_after_each_batch", one_batch_after_another, "determinism",
         transformer(
             "mask_changed_in_place: a cached mask is changed in place, so a position that was once "
@@ -154,18 +128,26 @@ CASES = (
         ), fresh=False,
     ),
     case(
-        "other_answers_than_elsewhere", weights_of_another, "attention scores",
-        attention(
-            "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one "
-            "head",
-            (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
-            ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
-            seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
+        "another_loss_in_eval_mode", both_modes, "training and eval mode",
+        transformer(
+            "causal_in_training_only: the causal mask is used in training mode only, so in eval "
+            "mode each position attends to later ones",
+            (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
+             "        self_mask = self_mask & past if self.training else self_mask"),
+            seen="shiyu-coder/Kronos #199",
         ), fresh=False,
     ),
     case(
-        "too_few_parameters", what_the_optimizer_gets, "parts used once",
-        catalogued("EncoderLayer", "one_norm"),
+        "some_weights_stay", what_has_moved, "gradient reach",
+        catalogued("DecoderLayer", "self_attn_used_twice"),
+    ),
+    case(
+        "right_alone_only", alone_and_in_a_batch, "padding invariance",
+        catalogued("Transformer", "cross_mask_missing"), fresh=False,
+    ),
+    case(
+        "right_with_a_teacher_only", forced_and_free, "free running",
+        catalogued("greedy_decode", "starts_with_padding"),
     ),
     case(
         "nan_in_half_precision", half_precision, "finite numbers",
@@ -182,7 +164,25 @@ CASES = (
         ), fresh=False,
     ),
     case(
-        "loss_near_zero_again", loss_and_writing, "padding invariance",
-        catalogued("MultiHeadAttention", "heads_joined_without_transpose"),
+        "one_answer_to_all_sources", how_many_answers, "context",
+        catalogued("padding_mask", "padding_inverted"),
+    ),
+    case(
+        "many_answers_to_one_source", same_sequence_many_times, "batch invariance",
+        catalogued("PositionalEncoding", "added_along_batch"),
+    ),
+    case(
+        "too_few_parameters", what_the_optimizer_gets, "parts used once",
+        catalogued("EncoderLayer", "one_norm"),
+    ),
+    case(
+        "other_answers_than_elsewhere", weights_of_another, "attention scores",
+        attention(
+            "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one "
+            "head",
+            (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
+            ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
+            seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
+        ), fresh=False,
     ),
 )  # fmt: skip

@@ -35,9 +35,9 @@ def test_a_case_has_its_symptom_a_probe_catches_it_and_the_correct_model_is_fine
     assert try_probe(case, right, case.probe).passed
 
 
-@pytest.mark.parametrize("case", CASES[:2], ids=["fresh", "trained"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[5]], ids=["fresh", "trained"])
 def test_no_probe_raises_an_alarm_on_the_correct_model(case):
-    assert CASES[0].fresh and not CASES[1].fresh
+    assert CASES[0].fresh and not CASES[5].fresh
     alarms = [name for name in PROBES_BY_NAME if not try_probe(case, Patient(), name).passed]
     assert not alarms
 
