@@ -6,7 +6,7 @@ from token_cells import blocked, cell
 
 TITLE = (
     "The same sentences, two ways to fill batches: sorted\n"
-    "by length and counted in tokens, hardly a position is wasted"
+    "by length and counted in positions, hardly a position is wasted"
 )
 LENGTHS = (5, 13, 5, 7, 8, 15, 5, 4, 4, 7, 5, 8)  # tokens of each sentence, in random order
 FOUND = (5, 7)  # a long and a short sentence, marked so that readers find them on both sides
