@@ -249,7 +249,8 @@ def beam_columns(explorer: BeamExplorer, model: Any, steps: int) -> list[list[di
     kept = [0]
     beams = Beams(model, SOURCE, BOS_ID, explorer.beam_size, LIMIT, use_cache=False)
     for length in range(1, steps + 1):
-        sums = beams.totals.unsqueeze(-1) + model.table[beams.tgt[..., length - 1]]  # (1, K, V)
+        logits = model.table[beams.tgt[..., length - 1]]  # (1, K, V)
+        sums = beams.totals.unsqueeze(-1) + logits.log_softmax(dim=-1)  # as in beam_step
         totals, places = sums.flatten().topk(2 * explorer.beam_size)  # the 2K best, best first
         best = (each.tolist() for each in (*torch.unravel_index(places, sums.shape[1:]), totals))
         ends = beams.step(length, END_ID)[1][0].tolist()  # (K,): -inf if a hypothesis did not end
