@@ -107,8 +107,9 @@ def _praise(others: int, beyond: Sequence[str]) -> str:
     """Say that a test caught what it must, how many other mistakes, and which are left."""
     done = "Your test catches every required mistake"
     if not beyond:
-        return f"{done}, and all the optional ones." if others else f"{done}."
-    others_too = f", and {others} of {others + len(beyond)} optional ones" * (others > 0)
+        return f"{done}, and every other one that its inputs can reveal." if others else f"{done}."
+    total = others + len(beyond)
+    others_too = f", and {others} of {total} others that its inputs can reveal" * (others > 0)
     names = ", ".join(name.replace("_", " ") for name in beyond[:MOST])
     more = f" and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
     return f"{done}{others_too}. You can go on.\nOther tests are for: {names}{more}"

@@ -101,7 +101,7 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
 
     report = score_test("test_of_the_past", my_test)
     assert report.passed
-    assert report.detail == f"{DONE}, and all the optional ones."
+    assert report.detail == f"{DONE}, and every other one that its inputs can reveal."
 
 
 def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
@@ -115,7 +115,7 @@ def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
     (question,) = (each for each in TESTS if each.name == report.name)
     raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
     assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
-    assert praise == f"{DONE}, and {caught} of {others} optional ones. {MORE}"
+    assert praise == f"{DONE}, and {caught} of {others} others that its inputs can reveal. {MORE}"
     assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(
         others - caught, 5
     )
