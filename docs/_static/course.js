@@ -11,6 +11,9 @@ document.addEventListener("DOMContentLoaded", () => {
     if (button.textContent.trim()) button.removeAttribute("aria-label");
     else button.setAttribute("aria-label", "Show the pages below");
   }
+});
+// only now have all pictures their widths
+addEventListener("load", () => {
   for (const box of document.querySelectorAll(".bd-article :is(table, p, .output)")) {
     if (box.scrollWidth <= box.clientWidth) continue;
     box.tabIndex = 0;
