@@ -277,8 +277,8 @@ MISTAKES = (
         ("after_the_projection: columns are set to zero after `w_o`, where each of them already "
          "mixes all heads",
          "attention.w_o.register_forward_hook(lambda w_o, inputs, y: silence(w_o, (y,)))"),
-        ("queries_silenced: the head's queries are set to zero, so it attends to all tokens alike, "
-         "but still writes", QUERIES),
+        ("queries_silenced: the head's queries are set to zero, so it attends to all tokens "
+         "equally, but still writes", QUERIES),
     ),
     *each(ablate, f"hooks.append({SILENCE})",
         ("all_layers: the head with this number is set to zero in every layer",

@@ -21,7 +21,7 @@ from course_lib.interpretability import ablate_head
 
 ROWS, LETTERS, LENGTH = 32, 16, 25  # the id after those of the letters starts a row
 V, D, H = LETTERS + 1, 128, 4
-LOUD = 4.0  # the length of what a head in layer 1 writes; the vector of a token has length 1
+WRITTEN = 4.0  # the length of what a head in layer 1 writes; the vector of a token has length 1
 SCORE = 30.0  # of a match; all other scores are 0
 SCALES = (D / 2) ** 0.5, (D / 4) ** 0.5  # a layer's first norm multiplies by this: 2 or 4 vectors
 
@@ -35,7 +35,7 @@ HEADS = {  # in each layer: the name of a wrong answer, and what the head does
         PREVIOUS: ("other_role", f"{BEFORE} and passes it on. That is the other role."),
         "silent": ("decoy", f"{BEFORE}, but writes nothing. {PICTURE}"),
         "unread": ("decoy", f"{BEFORE}, but nothing reads what it writes. {PICTURE}"),
-        "even": ("attends_evenly", "attends to all tokens alike, and writes nothing."),
+        "even": ("attends_evenly", "attends to all tokens equally, and writes nothing."),
     },
     1: {
         INDUCTION: ("other_role", f"{MATCH} and copies it. That is the other role."),
@@ -93,10 +93,10 @@ def planted_circuit(seed: int) -> PlantedCircuit:
         (0, "silent"): (*previous, nothing),
         (0, "unread"): (*previous, unread),
         (0, "even"): (nothing, nothing, nothing),
-        (1, INDUCTION): (*match, LOUD * token),
+        (1, INDUCTION): (*match, WRITTEN * token),
         (1, "silent"): (*match, nothing),
-        (1, "unread"): (*match, LOUD * unread),
-        (1, "eight back"): (place[8:], place[:-8], LOUD * unread),
+        (1, "unread"): (*match, WRITTEN * unread),
+        (1, "eight back"): (place[8:], place[:-8], WRITTEN * unread),
     }
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         sizes = dict(vocab_size=V, max_len=LENGTH, num_layers=2, num_heads=H, d_model=D)
@@ -176,7 +176,7 @@ def _place(answer: Any) -> Place:
 
 
 def _measured(seed: int, places: Iterable[Place]) -> str:
-    """Say which share of the repeated letters is predicted with all heads, and without each."""
+    """Say what fraction of the repeated letters is predicted with all heads, and without each."""
     circuit = planted_circuit(seed)  # the learner's copy may have been changed
     whole = circuit.accuracy(circuit.model(circuit.ids)[0])
     lines = [f"repeated letters that are predicted: {whole:.2f}"]
