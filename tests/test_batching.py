@@ -94,5 +94,7 @@ def test_only_floating_point_weights_are_averaged_unless_they_agree(numbers):
 def test_the_average_of_one_checkpoint_is_itself_and_different_models_are_rejected():
     state = nn.Linear(2, 3).state_dict()
     assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
+    large = [{"w": torch.tensor([value])} for value in (1e8, 1.0, -1e8)]  # 0 in float32
+    torch.testing.assert_close(average_weights(large)["w"], torch.tensor([1 / 3]))
     with pytest.raises(ValueError, match="names or shapes differ"):
         average_weights([state, nn.Linear(3, 2).state_dict()])

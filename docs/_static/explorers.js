@@ -25,11 +25,13 @@ const files = {};
 
 /** Return a file that stands next to the modules, and tell how many percent have arrived. */
 async function download(name, progress) {
+  const isShared = name in files;
   files[name] ??= read(name, progress);
   try {
     return await files[name];
   } catch (error) {
     delete files[name]; // the next call tries again
+    if (isShared) return download(name, progress); // it was asked for after that try began
     throw error;
   }
 }

@@ -215,6 +215,26 @@ def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(brows
         page.close()
 
 
+def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, weights):
+    held = []
+
+    def answer(route):
+        held.append(route)
+        if len(held) > 1:
+            route.fulfill(path=weights)
+
+    with served() as address:
+        page = open_explorer(browser, address, HeadsExplorer())
+        page.route(f"**/{TRANSLATOR}", answer)
+        grid(page).focus()
+        page.get_by_role("button", name="Break it").click()
+        page.wait_for_timeout(500)
+        assert len(held) == 1
+        held[0].abort()
+        expect(page.locator(".said")).to_contain_text("which is wrong")
+        page.close()
+
+
 def test_it_says_how_much_of_the_translator_has_arrived(browser, weights):
     with served() as address:
         page = open_explorer(browser, address, HeadsExplorer())

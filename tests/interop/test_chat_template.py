@@ -72,6 +72,8 @@ def test_a_template_can_take_neither_all_memory_nor_all_time(monkeypatch, source
         ("{{ raise_exception('no system role') }}", "no system role"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{{ messages.append(1) }}", "unsafe"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{{ 'x'.ljust(2 * 10**9) }}", "needs more than 1,073,741,824 bytes"),
     ],
 )
 def test_a_template_that_rejects_or_reaches_out_says_so(source, reason):
