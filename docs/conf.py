@@ -26,7 +26,7 @@ nb_execution_mode = "off"  # the chapters are saved executed, and tested so
 nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "deflist", "html_image"]
 myst_heading_anchors = 3
-mathjax_path = "mathjax/tex-mml-chtml.js"
+mathjax_path = "mathjax.js"  # never loaded: tools/typeset.cjs writes the formulas
 
 autodoc_default_options = {"members": True, "undoc-members": True, "ignore-module-all": True}
 autodoc_member_order = "bysource"

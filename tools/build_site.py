@@ -38,7 +38,7 @@ SITE = ROOT / "site"
 MATHJAX = ROOT / "node_modules" / "mathjax" / "es5"
 REVEAL = ROOT / "node_modules" / "reveal.js" / "dist"
 SHIPPED = {
-    MATHJAX: ["tex-mml-chtml.js", "output/chtml/fonts"],
+    MATHJAX: ["output/chtml/fonts"],
     REVEAL: ["reset.css", "reveal.css", "reveal.js"],
 }
 POLICY = (  # a page runs its own scripts, and asks no other host for anything
@@ -175,6 +175,12 @@ def add_policy() -> None:
         path.write_text(page.replace("<head>", f"<head>\n{meta}", 1), encoding="utf-8")
 
 
+def typeset() -> None:
+    """Typeset the formulas of all pages, so that no browser has to."""
+    command = ["node", ROOT / "tools" / "typeset.cjs", SITE]
+    subprocess.run([*command, *SITE.rglob("*.html")], check=True, cwd=ROOT)
+
+
 def write_modules() -> None:
     """Write a page for each top-level module, and for each subpackage with all its modules."""
     for module in iter_modules([ROOT / "course_lib"], "course_lib."):
@@ -200,6 +206,7 @@ def build() -> int:
         shutil.move(written, SITE)
         for unused in {*SITE.glob("_static/scripts/fontawesome*"), *SITE.rglob("*.map")}:
             unused.unlink()
+        typeset()
         slides.write_decks(SITE)
         write_downloads()
         write_moved()

@@ -8,4 +8,4 @@ const shrink = () => {
 };
 Reveal.initialize({ ...size, margin: 0.06, hash: true, scrollActivationWidth: null });
 Reveal.on("slidechanged", shrink);
-window.MathJax = { startup: { pageReady: () => MathJax.startup.defaultPageReady().then(shrink) } };
+Reveal.on("ready", () => document.fonts.ready.then(shrink));

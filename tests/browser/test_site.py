@@ -39,7 +39,7 @@ EDITIONS = ["to_fill_in", "worked"]
 DECK = "slides/01_attention.html"
 # the formulas are typeset, and every slide shows its whole content
 FAULTY_SLIDES = """async () => {
-    await MathJax.startup.promise;
+    await document.fonts.ready;
     return Reveal.getSlides().filter((slide, index) => {
         Reveal.slide(index);
         const { width, height } = Reveal.getConfig();
@@ -229,7 +229,7 @@ def test_a_report_a_plot_and_a_figure_stand_in_no_box_on_pages_and_slides(page, 
     for part in ('.cell_output [role="status"]', plot, 'section > p > img[src*="svg"]'):
         assert_in_no_box(page.locator(part).first, theme == "dark")
     page.goto("slides/06_masks.html")
-    page.wait_for_function("() => window.MathJax?.startup?.promise && Reveal.isReady()")
+    page.wait_for_function("() => window.Reveal?.isReady()")
     for part in ('section > img[src^="data:"]', 'section > img[src*="svg"]'):
         show = "img => Reveal.slide(Reveal.getSlides().indexOf(img.closest('section')))"
         page.locator(part).first.evaluate(show)
@@ -347,7 +347,7 @@ def test_every_chapter_has_slides_that_fit_into_the_window(page):
     assert decks == {f"{path.stem}.html" for path in pages()}
     for deck in sorted(decks):
         page.goto(f"slides/{deck}")
-        page.wait_for_function("() => window.MathJax?.startup?.promise && Reveal.isReady()")
+        page.wait_for_function("() => window.Reveal?.isReady()")
         page.wait_for_function("() => [...document.images].every(image => image.complete)")
         assert (deck, page.evaluate(FAULTY_SLIDES)) == (deck, [])
 
@@ -421,8 +421,26 @@ def test_the_site_and_its_home_page_are_small(page):
     loaded: dict[str, int] = {}
     assert sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) <= 40 * MEGABYTE
     page.on("response", lambda response: loaded.update({response.url: len(response.body())}))
-    page.goto("index.html")
+    with page.expect_response("**/*.safetensors"):
+        page.goto("index.html")
     page.wait_for_load_state("networkidle")
     (later,) = (size for url, size in loaded.items() if url.endswith(".safetensors"))
     assert later <= 2.1 * MEGABYTE  # when the page is idle
     assert sum(loaded.values()) - later <= 1.5 * MEGABYTE
+
+
+def test_a_chapter_is_small_and_its_formulas_are_typeset_before_it_is_read(page):
+    loaded: dict[str, int] = {}
+
+    def heard(response):
+        if response.request.resource_type != "image":
+            loaded[response.url] = len(response.body())
+
+    page.on("response", heard)
+    page.goto("notebooks/11_training.html")
+    page.wait_for_load_state("networkidle")
+    assert sum(loaded.values()) <= 1_200_000
+    assert page.locator("mjx-math").count() > 3
+    for path in SITE.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r'class="math[^>]*>\s*\\[([]', text) and "mathjax.js" not in text, path
