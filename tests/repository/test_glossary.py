@@ -17,6 +17,8 @@ FIELD = [
     *("memory-bound", "arithmetic intensity", "mixed precision", "all-reduce", "all-gather"),
     *("reduce-scatter", "zero", "activation checkpointing", "fine-tuning"),
     *("induction head", "ablation", "activation patching", "logit lens"),
+    *("mixture of experts", "active parameters", "sliding window", "position interpolation"),
+    *("multi-head latent attention", "linear attention", "qk-norm"),
     *("encoder-only model", "masked language modeling", "mean pooling", "cosine similarity"),
 ]
 
