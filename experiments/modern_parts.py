@@ -57,25 +57,30 @@ def sinusoids(model: GPT, scale: float = 1.0) -> None:
 
 
 class SinusoidAttention(GroupedQueryAttention):
-    """Attention that adds sinusoids to the input of the query and key projections."""
+    """Attention that adds sinusoids to the input of the query and key (and value) projections."""
 
-    def __init__(self, scale: float) -> None:
+    def __init__(self, scale: float, *, values: bool = False) -> None:
         super().__init__(USUAL.d_model, USUAL.num_heads, USUAL.num_heads)
         self.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
         self.positions.encoding *= scale
+        self.values = values
 
     def project(self, x: Tensor, angles: None) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute queries and keys from x and the positions, and values from x alone."""
+        """Compute queries and keys from x and the positions, and usually values from x alone."""
         placed = self.positions(x)  # (B, T, d_model)
-        q, k, v = self.w_q(placed), self.w_k(placed), self.w_v(x)  # (B, T, d_model) each
+        q, k = self.w_q(placed), self.w_k(placed)  # (B, T, d_model) each
+        v = self.w_v(placed if self.values else x)  # (B, T, d_model)
         return tuple(split_heads(part, self.num_heads) for part in (q, k, v))
 
 
-def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
-    """Add the paper's table, scaled, inside every attention layer, not to the embeddings."""
+def sinusoids_inside(
+    model: GPT, scale: float, *, values: bool = False, only_first: bool = False
+) -> None:
+    """Add the paper's table, scaled, inside the attention layers, not to the embeddings."""
     model.positions = nn.Identity()
-    for layer in model.layers:
-        layer.self_attn = SinusoidAttention(scale)
+    for number, layer in enumerate(model.layers):
+        used = 0.0 if only_first and number else scale
+        layer.self_attn = SinusoidAttention(used, values=values)
 
 
 def build(exchange: Callable[[GPT], None], vocab_size: int) -> GPT:
@@ -93,8 +98,10 @@ PARTS: dict[str, Callable[[int], nn.Module]] = {
     "RoPE": partial(build, rope),
     "sinusoids": partial(build, sinusoids),  # controls: fixed positions, added
     "sinusoids, × 3": partial(build, partial(sinusoids, scale=3.0)),
-    "in every layer": partial(build, partial(sinusoids_in_every_layer, scale=1.0)),
-    "in every layer, × 3": partial(build, partial(sinusoids_in_every_layer, scale=3.0)),
+    "in every layer": partial(build, partial(sinusoids_inside, scale=1.0)),
+    "in every layer, × 3": partial(build, partial(sinusoids_inside, scale=3.0)),
+    "values too, × 3": partial(build, partial(sinusoids_inside, scale=3.0, values=True)),
+    "in one layer, × 3": partial(build, partial(sinusoids_inside, scale=3.0, only_first=True)),
 }
 RUNS: list[Entry] = [{"name": name, "seed": seed, "steps": 500} for name in PARTS for seed in SEEDS]
 

@@ -103,6 +103,34 @@ def named(candidate: Callable) -> dict[str, str]:
 
 EXERCISES = (
     Exercise(
+        "apply_rope",
+        "modern_decoder",
+        15,
+        core={
+            "rotation": (
+                rotation("sizes that all differ", 2, 5),
+                rotation("sizes that are all equal", 4, 4, angles=normal("square", 4, 2)),
+            ),
+            "any leading axes": (
+                rotation("one sequence without a batch"),
+                function_trial("float64", {"x": Y.double(), "angles": ANGLES}),
+            ),
+        },
+        formula="Rotate columns 2i and 2i + 1 by the angle for their position.",
+        hints=(
+            "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
+            "first number of each pair, and which hold the second?",
+            "`x[..., 0::2]` holds the first numbers, and `x[..., 1::2]` the second ones. Both "
+            "have the shape (..., T, d_k / 2), which broadcasts with the cosines and sines of the "
+            "angles.",
+            "`torch.stack([first, second], dim=-1).flatten(-2)` puts the two columns of each pair "
+            "back next to each other.",
+        ),
+        extras={"half precision": (in_half_precision,)},
+        rejects=("(torch.ones(5, 4), torch.ones(1, 2))", "(torch.ones(5, 4), torch.ones(5, 1))"),
+        unnamed=("even * sine + odd * cosine", "even * sine + odd"),
+    ),
+    Exercise(
         "RMSNorm",
         "modern_decoder",
         10,
@@ -158,34 +186,6 @@ EXERCISES = (
         ),
         extras={"names": (names_trial(SIZES),)},
         unnamed=("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()"),
-    ),
-    Exercise(
-        "apply_rope",
-        "modern_decoder",
-        15,
-        core={
-            "rotation": (
-                rotation("sizes that all differ", 2, 5),
-                rotation("sizes that are all equal", 4, 4, angles=normal("square", 4, 2)),
-            ),
-            "any leading axes": (
-                rotation("one sequence without a batch"),
-                function_trial("float64", {"x": Y.double(), "angles": ANGLES}),
-            ),
-        },
-        formula="Rotate columns 2i and 2i + 1 by the angle for their position.",
-        hints=(
-            "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
-            "first number of each pair, and which hold the second?",
-            "`x[..., 0::2]` holds the first numbers, and `x[..., 1::2]` the second ones. Both "
-            "have the shape (..., T, d_k / 2), which broadcasts with the cosines and sines of the "
-            "angles.",
-            "`torch.stack([first, second], dim=-1).flatten(-2)` puts the two columns of each pair "
-            "back next to each other.",
-        ),
-        extras={"half precision": (in_half_precision,)},
-        rejects=("(torch.ones(5, 4), torch.ones(1, 2))", "(torch.ones(5, 4), torch.ones(5, 1))"),
-        unnamed=("even * sine + odd * cosine", "even * sine + odd"),
     ),
     Exercise(
         "GroupedQueryAttention",
