@@ -1,7 +1,7 @@
 """Compare SmolLM2-135M-Instruct in the course's classes and in the ``transformers`` library.
 
 For each of ten prompts, the record shows the library's tokens, whether ours agree, and how much the
-logits differ. For the first prompt, it also has the library's residual stream after every layer.
+logits differ.
 """
 
 from functools import cache
@@ -9,7 +9,6 @@ from functools import cache
 import torch
 import transformers
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from course_lib.interop import llama
 from course_lib.interop.weights import find_weights
@@ -18,7 +17,6 @@ from course_lib.records.missing_runs import main
 from course_lib.records.results import Entry, record_of
 
 NEW_TOKENS = 64
-SHOWN = 6  # recorded features of the residual stream
 PROMPTS = (
     "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
     "<|im_start|>user\nWrite a haiku about the sea.<|im_end|>\n<|im_start|>assistant\n",
@@ -46,18 +44,6 @@ def theirs() -> transformers.PreTrainedModel:
     path = find_weights("smollm2-135m-instruct")
     how = dict(gguf_file=path.name, dtype=torch.float32)
     return transformers.AutoModelForCausalLM.from_pretrained(path.parent, **how).eval()
-
-
-@torch.no_grad()
-def streams(model: transformers.PreTrainedModel, ids: Tensor) -> list[Tensor]:
-    """Return the last token's residual stream (d_model,) after each of the library's layers."""
-    found: list[Tensor] = []
-    layers = model.model.layers
-    hooks = [layer.register_forward_hook(lambda *a: found.append(a[-1][0, -1])) for layer in layers]
-    model(ids)
-    for hook in hooks:
-        hook.remove()
-    return found
 
 
 @torch.no_grad()
@@ -90,15 +76,9 @@ def compare(prompt: str, new_tokens: int = NEW_TOKENS) -> Entry:
 
 
 def record(run: Entry) -> Entry:
-    """Compare both models on a prompt; for the first prompt, also record the residual stream."""
+    """Compare both models on a prompt, and record the text that they write."""
     entry = compare(run["prompt"])
     entry["text"] = ours()[1].decode(entry["tokens"], skip_special_tokens=False)
-    if run["prompt"] == PROMPTS[0]:
-        ids = torch.tensor([ours()[1].encode(run["prompt"]).ids])
-        entry["streams"] = [
-            [round(number, 4) for number in stream[:SHOWN].tolist()]
-            for stream in streams(theirs(), ids)
-        ]
     return entry | {"library": f"transformers {transformers.__version__}"}
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,6 +80,15 @@ def find_weights(named: Path | str) -> Path:
             return fill(folder, model, partial(shutil.unpack_archive, packed))
         folder = packed.parent
     return checked_path(folder, model)
+
+
+def find_or_warn(name: str) -> Path | None:
+    """Return what ``find_weights`` finds; if the weights are missing, warn and return None."""
+    try:
+        return find_weights(name)
+    except FileNotFoundError as error:
+        warnings.warn(str(error), stacklevel=2)
+        return None
 
 
 def missing_weights() -> list[str]:

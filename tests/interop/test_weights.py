@@ -16,7 +16,7 @@ import pytest
 from parity import says
 
 import notebooks
-from course_lib.interop.weights import MODELS, find_weights, missing_weights
+from course_lib.interop.weights import MODELS, find_or_warn, find_weights, missing_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, FOLDER = "smollm2-135m-instruct", "all-minilm-l6-v2"
@@ -77,10 +77,12 @@ def test_missing_and_changed_weights_are_explained(packages):
     with pytest.raises(ValueError, match=says("not the published file", "install it again")):
         find_weights(MODEL)
     installed.write_bytes(CONTENT)
-    assert find_weights(MODEL) == installed
+    assert find_weights(MODEL) == find_or_warn(MODEL) == installed
     installed.unlink()
     with pytest.raises(FileNotFoundError, match=says("94 MB", f"download {MODEL}", "make weights")):
         find_weights(MODEL)
+    with pytest.warns(UserWarning, match=says("94 MB", f"download {MODEL}")):
+        assert find_or_warn(MODEL) is None
     (packages / MODELS[FOLDER].file).unlink()
     assert missing_weights() == [MODEL, FOLDER]
     with pytest.raises(FileNotFoundError, match="550 MB.* download gpt2`$"):

@@ -156,7 +156,8 @@ def test_later_chapters_train_with_the_trainer():
     ]
     assert cells == [
         ("20_interpretability", ["train"]),
-        ("22_published_weights", []),  # one step on one answer, with adapters
+        ("21_modern_models", ["usage"]),
+        ("22_published_weights", []),  # eight answers, with adapters
         ("26_efficiency", ["step"]),
         ("27_distributed_training", ["after_adam"]),
     ]
