@@ -5,8 +5,8 @@
 __all__ = [
     "token_log_probs",
     "ChatTokens",
-    "answer_mask",
     "respond",
+    "answer_mask",
     "dpo_loss",
     "group_advantages",
     "clipped_policy_loss",
@@ -52,18 +52,6 @@ class ChatTokens(NamedTuple):
         return [*prompt, *answer, self.end] if answer else prompt
 
 
-def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
-    """Mark the tokens on which the assistant is trained: every answer, including its [end].
-
-    Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
-    Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t marks token t + 1.
-    """
-    place = torch.arange(1, ids.size(1) + 1, device=ids.device)  # (L,)
-    opened = (place * (ids == tokens.assistant)).cummax(dim=1).values  # (B, L), the latest place
-    closed = (place * (ids == tokens.end)).cummax(dim=1).values  # (B, L)
-    return (opened > closed)[:, :-1]  # (B, L - 1)
-
-
 def respond(
     model: GPT,
     prompts: Tensor,
@@ -82,6 +70,18 @@ def respond(
     is_end = answers == tokens.end
     answers[is_end.cumsum(dim=1) > is_end.long()] = pad_id
     return ids
+
+
+def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
+    """Mark the tokens on which the assistant is trained: every answer, including its [end].
+
+    Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
+    Shapes: ids (B, L) → bool (B, L - 1), as in ``token_log_probs``: position t marks token t + 1.
+    """
+    place = torch.arange(1, ids.size(1) + 1, device=ids.device)  # (L,)
+    opened = (place * (ids == tokens.assistant)).cummax(dim=1).values  # (B, L), the latest place
+    closed = (place * (ids == tokens.end)).cummax(dim=1).values  # (B, L)
+    return (opened > closed)[:, :-1]  # (B, L - 1)
 
 
 def dpo_loss(
