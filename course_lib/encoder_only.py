@@ -5,8 +5,8 @@
 __all__ = [
     "EncoderOnlyConfig",
     "EncoderOnly",
-    "mask_tokens",
     "TokenHead",
+    "mask_tokens",
     "mean_pool",
     "SequenceHead",
     "patches",
@@ -84,24 +84,6 @@ class EncoderOnly(nn.Module):
         return self.encoder(self.dropout(self.norm(x)), mask)  # (B, L, d_model)
 
 
-def mask_tokens(
-    ids: Tensor, *, num_ordinary: int, mask_id: int, pad_id: int, generator: Generator | None = None
-) -> tuple[Tensor, Tensor]:
-    """Hide some tokens of ids (B, L), and return the inputs and the targets, both (B, L).
-
-    Paper: not mentioned; BERT (2019), §3.1.
-    Each real token is chosen with probability 0.15. A chosen token is replaced with ``mask_id`` in
-    80% of cases and with a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target
-    of a chosen token is its id; all other targets are ``pad_id``, so the loss ignores them.
-    """
-    chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids != pad_id)  # (B, L)
-    fate = torch.rand(ids.shape, generator=generator)  # (B, L), in [0, 1)
-    random_ids = torch.randint(num_ordinary, ids.shape, generator=generator)  # (B, L)
-    inputs = ids.masked_fill(chosen & (fate < 0.8), mask_id)
-    inputs = torch.where(chosen & (fate >= 0.9), random_ids, inputs)
-    return inputs, ids.masked_fill(~chosen, pad_id)
-
-
 class TokenHead(nn.Module):
     """Score every token of the vocabulary at every position, as in BERT.
 
@@ -118,6 +100,24 @@ class TokenHead(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         """Turn vectors (..., d_model) into logits (..., V)."""
         return self.output(self.hidden(vectors))
+
+
+def mask_tokens(
+    ids: Tensor, *, num_ordinary: int, mask_id: int, pad_id: int, generator: Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Hide some tokens of ids (B, L), and return the inputs and the targets, both (B, L).
+
+    Paper: not mentioned; BERT (2019), §3.1.
+    Each real token is chosen with probability 0.15. A chosen token is replaced with ``mask_id`` in
+    80% of cases and with a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target
+    of a chosen token is its id; all other targets are ``pad_id``, so the loss ignores them.
+    """
+    chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids != pad_id)  # (B, L)
+    fate = torch.rand(ids.shape, generator=generator)  # (B, L), in [0, 1)
+    random_ids = torch.randint(num_ordinary, ids.shape, generator=generator)  # (B, L)
+    inputs = ids.masked_fill(chosen & (fate < 0.8), mask_id)
+    inputs = torch.where(chosen & (fate >= 0.9), random_ids, inputs)
+    return inputs, ids.masked_fill(~chosen, pad_id)
 
 
 def mean_pool(vectors: Tensor, real: Tensor) -> Tensor:
