@@ -59,7 +59,9 @@ def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
     """Add the commands that show and check answers."""
     shows = add_command(commands, "progress", progress_command)
     shows.add_argument("folder", type=Path, nargs="?", help=f"the workbook {USUAL}")
-    shows.add_argument("--all", action="store_true", help="list every exercise")
+    lists = shows.add_mutually_exclusive_group()
+    lists.add_argument("--all", action="store_true", help="list every exercise")
+    lists.add_argument("--parts", action="store_true", help="list the parts of your library")
 
     checks = add_command(commands, "check", check_command)
     checks.add_argument("name", help="name of the exercise, such as causal_mask")
@@ -139,7 +141,8 @@ def progress_command(options: argparse.Namespace) -> int:
     """Print how much of the course is done, and what comes next."""
     folder = options.folder or Path(usual_workbook())
     found = progress(folder)
-    print(paint_signs(found.listing() if options.all else found.bars()))
+    shown = found.listing() if options.all else found.parts() if options.parts else found.bars()
+    print(paint_signs(shown))
     if item := found.next_item:
         where = [str(options.folder)] if options.folder else []
         inside = "JUPYTER_SERVER_URL" in os.environ  # a terminal of JupyterLab

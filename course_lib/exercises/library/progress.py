@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.checking.contents import Item, chapters, items
+from course_lib.exercises.checking.contents import Item, chapters, items, module_of
 from course_lib.exercises.checking.report import (
     CORRECT,
     SIGNS,
@@ -61,6 +61,16 @@ class Progress:
             bar = "█" * full + "░" * (CELLS - full)
             count = f"{done:2} of {len(states):2}  {sum(left):3} min left"
             lines.append(f"{_sign(states.values())} {heading:27}  {bar}  {count}")
+        return "\n".join(lines)
+
+    def parts(self) -> str:
+        """Show a line for each module, and mark the definitions that the learner has written."""
+        built = {item.name: state for item, state in self.states.items() if item.kind == "build"}
+        mine = sum(state == CORRECT for state in built.values())
+        lines = [f"{mine} of {len(built)} parts are yours", ""]
+        for module, names in groupby(built, module_of):
+            marked = "  ".join(f"{_sign([built[name]])} {name}" for name in names)
+            lines.append(f"{module:16}  {marked}")
         return "\n".join(lines)
 
     @property

@@ -148,6 +148,16 @@ def test_the_command_lists_every_exercise():
     )
 
 
+def test_the_library_lists_its_parts_and_marks_those_that_are_done():
+    more = SOME | {Item("FeedForward", 5, "build", 30): "correct"}
+    assert Progress(more).parts() == (
+        "2 of 3 parts are yours\n"
+        "\n"
+        "masks             ✓ causal_mask  ○ padding_mask\n"
+        "feed_forward      ✓ FeedForward"
+    )
+
+
 def test_nothing_is_left_at_the_end():
     done = Progress(dict.fromkeys(SOME, "correct"))
     assert done.bars().startswith("3 of 3 done\n") and done.listing().startswith("3 of 3 done\n")
@@ -191,6 +201,8 @@ def test_the_command_ends_with_the_next_step(library, capsys, monkeypatch):
     assert told in capsys.readouterr().out
     assert cli.main(["progress", "--all"]) == 0
     assert progress().listing() in capsys.readouterr().out
+    assert cli.main(["progress", "--parts"]) == 0
+    assert progress().parts() in capsys.readouterr().out
     for item in items():
         note(Report(item.name, True))
     assert cli.main(["progress"]) == 0 and "Next" not in capsys.readouterr().out
