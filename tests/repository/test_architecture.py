@@ -159,6 +159,7 @@ def test_later_chapters_train_with_the_trainer():
         ("21_modern_models", ["usage"]),
         ("22_published_weights", []),  # eight answers, with adapters
         ("26_efficiency", ["step"]),
+        ("27_distributed_training", ["learn"]),
         ("27_distributed_training", ["after_adam"]),
     ]
 

@@ -45,7 +45,7 @@ MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
 TEMPLATE = (new_chapter.TEMPLATE / "chapter.md").read_text(encoding="utf-8")
 OLD_SHAPE = """21_modern_models 22_published_weights 23_assistant 25_encoder_only
-27_distributed_training""".split()  # the chapters that are still to be rewritten
+26_efficiency""".split()  # the chapters that are still to be rewritten
 OLD = [path for path in CHAPTERS if path.stem in OLD_SHAPE]
 NEW = [path for path in CHAPTERS if path not in OLD]
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
