@@ -1,4 +1,4 @@
-"""Chapter 27: how two processors share one training run, and what they send to each other."""
+"""Chapter 27: how two processes share one training run, and what they send to each other."""
 
 from fractions import Fraction
 
@@ -8,11 +8,11 @@ from model_parts import plus
 from token_cells import blocked, cell
 
 TITLE = (
-    "Two processors share one training run: each takes half\n"
+    "Two processes share one training run: each takes half\n"
     "of the rows, the weights, the layers or the positions"
 )
 DESC = (
-    "Five panels, each with two processors. A processor has four layers of two matrices and below "
+    "Five panels, each with two processes. A process has four layers of two matrices and below "
     "them a batch of four texts; what it has is yellow. Data: all layers and every second text; "
     "between them a plus, for gradients. Fully sharded: the same texts, but half of every matrix; "
     "of one layer the other half is borrowed. Tensor: half of every matrix, the first cut into "
@@ -20,12 +20,12 @@ DESC = (
     "half of the positions of every text; keys and values go both ways. Pipeline: two layers "
     "each, all texts; activations go forward and their gradients go back. Next to it, two rows of "
     "squares show when each works on the micro-batches 1 to 4, with hatched squares at the start, "
-    "in the middle and at the end where a processor waits."
+    "in the middle and at the end where a process waits."
 )
 LAYERS, ROWS, LENGTH = 4, 4, 8  # of the model; texts of the batch, and their positions
 BACK = 2  # the time of the backward pass, in forward passes
 MATRIX, PITCH, CELL = 32, 21, 8  # px: a matrix, across; from layer to layer; a position
-CARD_W, CARD_H, APART = 122, 164, 46  # a processor, and the way between two of them
+CARD_W, CARD_H, APART = 122, 164, 46  # a process, and the way between two of them
 LEFT, RIGHT, TOP, DOWN = 20, 334, 104, 248  # where panels begin; DOWN from one to the one below
 UNIT = 17  # px for the time that a micro-batch takes forward
 TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two finishes all micro-batches
@@ -64,19 +64,19 @@ def within(box: Box, share: tuple) -> Box:
 
 
 def kept(box: Box) -> str:
-    """Draw a box that a processor stores."""
+    """Draw a box that a process stores."""
     return rect(box, fill=LIT_FILL, stroke=INK, width=1.4, radius=0)
 
 
 def lent(box: Box) -> str:
-    """Draw a box that a processor borrows temporarily."""
+    """Draw a box that a process borrows temporarily."""
     corners = [(box.x, box.y), (box.right, box.y), (box.right, box.bottom), (box.x, box.bottom)]
     pale = mix(LIT_FILL, PAPER, 0.5)
     return polygon(corners, fill=pale, stroke=INK, width=1.2, stroke_dasharray="3 2")
 
 
 def layer(x: float, y: float, shares: tuple = (NONE, NONE), borrows: bool = False) -> str:
-    """Draw a layer: two matrices, and the parts of them that a processor stores."""
+    """Draw a layer: two matrices, and the parts of them that a process stores."""
     boxes = [Box(x + (MATRIX + 6) * i, y, MATRIX, PITCH - 5) for i in range(2)]
     return group(
         *(rect(box, fill=PAPER, stroke=SOFT, width=1, radius=0) for box in boxes),
@@ -90,7 +90,7 @@ def layer(x: float, y: float, shares: tuple = (NONE, NONE), borrows: bool = Fals
 
 
 def has(way: str, who: int, number: int) -> tuple:
-    """Return the parts of a layer's two matrices that a processor stores."""
+    """Return the parts of a layer's two matrices that a process stores."""
     if way == "sharded":
         return HALVES[who], HALVES[who]
     if way == "tensor":
@@ -101,7 +101,7 @@ def has(way: str, who: int, number: int) -> tuple:
 
 
 def reads(way: str, who: int, row: int) -> tuple:
-    """Return the part of a text in the batch that a processor reads."""
+    """Return the part of a text in the batch that a process reads."""
     if way in ("data", "sharded"):
         return ALL if row % 2 == who else NONE
     return COLUMNS[who] if way == "context" else ALL
@@ -123,8 +123,8 @@ def level(y: float, number: int) -> float:
     return y + 29 + PITCH * (LAYERS - 1 - number)
 
 
-def processor(way: str, who: int, x: float, y: float) -> str:
-    """Draw a processor: its part of the layers and, below, its part of the batch."""
+def process(way: str, who: int, x: float, y: float) -> str:
+    """Draw a process: its part of the layers and, below, its part of the batch."""
     card = Box(x, y, CARD_W, CARD_H)
     stack = card.cx - MATRIX - 3
     apart = CELL + 3 * (way == "pipeline")  # there the texts come one after another
@@ -132,7 +132,7 @@ def processor(way: str, who: int, x: float, y: float) -> str:
     texts = [(row, reads(way, who, row)) for row in range(ROWS)]
     return group(
         rect(card, radius=9),
-        centered(card.cx, y + 15, f"processor {who + 1}"),
+        centered(card.cx, y + 15, f"process {who}"),
         *(
             layer(stack, level(y, i), has(way, who, i), borrows=way == "sharded" and i == 1)
             for i in range(LAYERS)
@@ -145,7 +145,7 @@ def processor(way: str, who: int, x: float, y: float) -> str:
 
 
 def both(x: float, y: float, color: str = LINE, added: bool = False) -> str:
-    """Draw data that goes both ways between two processors, with a plus if it is added."""
+    """Draw data that goes both ways between two processes, with a plus if it is added."""
     middle, reach = x + CARD_W + APART / 2, APART / 2 - 3
     return group(
         arrow([(middle + 2, y), (middle - reach, y)], color=color),
@@ -155,7 +155,7 @@ def both(x: float, y: float, color: str = LINE, added: bool = False) -> str:
 
 
 def travel(way: str, x: float, y: float) -> str:
-    """Draw the data that goes from one processor to the other."""
+    """Draw the data that goes from one process to the other."""
     heights = [level(y, i) + (PITCH - 5) / 2 for i in range(LAYERS)]
     if way == "data":
         return both(x, sum(heights) / LAYERS, added=True)
@@ -181,30 +181,30 @@ def travel(way: str, x: float, y: float) -> str:
 
 
 def panel(way: str, x: float, y: float) -> str:
-    """Draw one way to share: its name, two processors, their communication and their savings."""
+    """Draw one way to share: its name, two processes, their communication and their savings."""
     return group(
         text(x, y - 10, NAMES[way], bold=True),
-        *(processor(way, who, x + (CARD_W + APART) * who, y) for who in range(2)),
+        *(process(way, who, x + (CARD_W + APART) * who, y) for who in range(2)),
         travel(way, x, y),
         lines(x, y + CARD_H + 19, f"sent: {SENT[way]}\nsaves: {SAVED[way]}"),
     )
 
 
 def schedule(who: int) -> list[tuple[int, int, int]]:
-    """List the start, duration and micro-batch of each task of a pipeline's processor."""
+    """List the start, duration and micro-batch of each task of a pipeline's process."""
     turn = ROWS + 1 + BACK * (1 - who)
     ahead = [(who + i, 1, i + 1) for i in range(ROWS)]
     return ahead + [(turn + BACK * i, BACK, ROWS - i) for i in range(ROWS)]
 
 
 def timeline(x: float, y: float) -> str:
-    """Draw when the two processors of a pipeline work, and when they wait."""
+    """Draw when the two processes of a pipeline work, and when they wait."""
     parts = []
     for who in range(2):
         top, busy = y + 30 * who, schedule(who)
         taken = {t for start, long, _ in busy for t in range(start, start + long)}
         times = [Box(x + 18 + UNIT * t, top, UNIT, 24) for t in range(TIMES)]
-        parts += [text(x, top + 17, f"{who + 1}")]
+        parts += [text(x, top + 17, f"{who}")]
         parts += [blocked(box) for t, box in enumerate(times) if t not in taken]
         for start, long, number in busy:
             box, fill = times[start], PAPER if long == 1 else BEHIND
@@ -237,7 +237,7 @@ def legend(x: float, y: float) -> str:
 
 
 def draw() -> str:
-    """Draw each way to share one training run between two processors."""
+    """Draw each way to share one training run between two processes."""
     places = [((LEFT, RIGHT)[i % 2], TOP + DOWN * (i // 2)) for i in range(len(NAMES))]
     top = places[-1][1]
     return page(
@@ -245,7 +245,7 @@ def draw() -> str:
         DESC,
         top + CARD_H + 54,
         *(panel(way, *place) for way, place in zip(NAMES, places, strict=True)),
-        text(RIGHT, top - 10, "When processors 1 and 2 work", bold=True),
+        text(RIGHT, top - 10, "When processes 0 and 1 work", bold=True),
         timeline(RIGHT, top),
         legend(RIGHT, top + 66),
         lines(RIGHT, top + CARD_H + 19, NOTE),
