@@ -9,11 +9,8 @@ from nbformat import v4
 from course_lib.exercises.workbook.notebook_builder import NAVIGATION, SIDE_TRIPS
 from notebooks import ROOT, chapters, pages, rewrite
 
-BOX = "**You will build**"  # only in chapters in the old shape
 TRIPS = re.compile(r"^\*\*Side trips:\*\* .*\n*", re.MULTILINE)
 NEXT = re.compile(r"^(?=\*\*Next:\*\*|This is the last chapter)", re.MULTILINE)
-LINE = re.compile(r"\n*^(← \[.+|\[.+\.ipynb\) →)$", re.MULTILINE)
-PICTURES = re.compile(r"\n+^(?=\[[\w.]+\.svg\]: )", re.MULTILINE)  # at the end of a cell
 
 
 def links(paths: list[Path], place: int) -> str:
@@ -64,10 +61,6 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
         else:
             line = links(paths, paths.index(path))
             with_trips(notebook.cells, trips_line(path.name[:2], trips))
-        for box in [cell for cell in notebook.cells if BOX in cell.source][:1]:
-            words, *pictures = PICTURES.split(box.source, maxsplit=1)
-            words = LINE.sub("", words).rstrip()
-            box.source = "\n\n".join([words, line, *pictures])
         last = v4.new_markdown_cell(line, id=NAVIGATION)
         notebook.cells = [cell for cell in notebook.cells if cell.id != NAVIGATION] + [last]
         return nbformat.writes(notebook) + "\n"

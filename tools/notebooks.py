@@ -138,7 +138,7 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
 
 
 def setup_of(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Return the import cells, if the guard opens the first of them, as in the new shape."""
+    """Return the import cells, if the guard opens the first of them."""
     code = [cell for cell in cells if cell.cell_type == "code"][:2]
     guard = GUARD.match(code[0].source) if code else None
     if guard is None or not code[0].source[guard.end() :]:

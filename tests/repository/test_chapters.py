@@ -44,16 +44,10 @@ FREE = {24: "reasoning"}  # the numbers of chapters to come
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
 TEMPLATE = (new_chapter.TEMPLATE / "chapter.md").read_text(encoding="utf-8")
-OLD_SHAPE = """21_modern_models 22_published_weights 23_assistant 25_encoder_only
-26_efficiency""".split()  # the chapters that are still to be rewritten
-OLD = [path for path in CHAPTERS if path.stem in OLD_SHAPE]
-NEW = [path for path in CHAPTERS if path not in OLD]
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 page = pytest.mark.parametrize("path", [*CHAPTERS, *TRIPS], ids=lambda path: path.stem)
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-old_chapter = pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
-new_chapter_or_trip = pytest.mark.parametrize("path", NEW + TRIPS, ids=lambda path: path.stem)
 
 
 @cache
@@ -77,23 +71,6 @@ def test_every_chapter_is_named_by_a_number_and_a_noun_and_a_side_trip_by_its_ch
     numbers = [int(path.name[:2]) for path in CHAPTERS]
     assert numbers == [n for n in range(numbers[-1] + 1) if n not in FREE]
     assert {path.name[:2] for path in TRIPS} <= {path.name[:2] for path in CHAPTERS}
-    assert set(OLD_SHAPE) <= {path.stem for path in CHAPTERS}, "shorten the list"
-
-
-@old_chapter
-def test_a_chapter_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
-    first, second, third = read(path).cells[:3]
-    number = int(path.name[:2])
-    opening = re.match(rf"# {number} · \S.*\n\n> (.+)\n\n\*\*(.+)\*\*(\n|$)", first.source)
-    assert opening, f"{first.source}\nneeds a title, a `>` line, and a question in bold"
-    statement, question = opening[1], opening[2]
-    assert statement.endswith(".") and "?" not in statement, "nbdev turns it into a docstring"
-    assert len(statement) <= DOCSTRING, statement
-    assert question.endswith("?") and "*" not in question, question
-    pictures = re.findall(r"!\[([^\]]+)\]\[([\w.]+)\]", first.source + second.source)
-    assert pictures and all((ROOT / "figures" / file).exists() for _, file in pictures)
-    box = second.source + third.source
-    assert all(word in box for word in ("You need", "Paper", "minutes"))
 
 
 def test_every_chapter_embeds_its_current_pictures():
@@ -105,8 +82,8 @@ def test_the_first_code_cell_says_how_to_install_the_course(path):
     first = cells(path, "code")[0]
     guard = GUARD.match(first.source)
     assert guard, "the guard speaks before an import fails"
-    assert (first.source == guard[0]) == (path in OLD), "in the new shape, imports follow it"
-    assert (first in setup_of(cells(path, "code"))) == (path not in OLD)
+    assert first.source != guard[0], "imports follow it"
+    assert first in setup_of(cells(path, "code"))
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -158,14 +135,11 @@ def test_every_page_says_how_long_the_chapters_take():
 def test_the_opening_names_exactly_the_readers_definitions(path):
     code = "\n".join(cell.source for cell in cells(path, "code"))
     opening = "\n".join(cell.source for cell in cells(path, "markdown")[:3])
-    sentence = re.search(r"\*You (will )?build\*.*?\.(?=\s|$)", opening, re.DOTALL)[0]
+    sentence = re.search(r"\*You build\*.*?\.(?=\s|$)", opening, re.DOTALL)[0]
     checked = re.findall(r'^check\("(\w+)", \1\)', code, re.MULTILINE)
     stubs = {stub for name in checked for stub in find_exercise(name).stubs}
     named = set(re.findall(r"`([\w.]+)`", sentence))
     assert named == stubs, "the sentence must name what the check cells check"
-    asked = {"predict": "prediction", "score_test": "test", "diagnose": "bug"}
-    for call, word in asked.items() if path in OLD else ():
-        assert (word in sentence) == bool(re.search(rf"^{call}\(.*\bmy_", code, re.MULTILINE))
 
 
 @page
@@ -178,17 +152,6 @@ def test_code_cells_are_short_with_text_between_them(path):
         visible = run and "#| export" not in cell.source  # test_architecture measures the modules
         assert not visible or code_lines(cell.source) <= 25, cell.source
         assert not run or max(map(len, cell.source.splitlines())) <= 100, cell.source
-
-
-@old_chapter
-def test_a_chapter_ends_with_exercises_recap_and_deep_dives(path):
-    lines = [line for cell in cells(path, "markdown") for line in cell.source.splitlines()]
-    assert sum(line.startswith("# ") for line in lines) == 1
-    headings = [heading for heading, _ in sections(read(path).cells)[1:]]
-    shallow = [heading for heading in headings if not heading.startswith("Deep dive: ")]
-    assert shallow[-1] == "Recap"
-    assert headings[: len(shallow)] == shallow, "only deep dives may follow the recap"
-    assert any(heading.startswith("Exercises") for heading in shallow)
 
 
 @chapter
@@ -245,8 +208,6 @@ def test_a_chapter_is_quiet_reproducible_and_strict(path):
     assert not any(re.search(MAGICS, source, re.M) for source in sources)
     assert not any("NBVAL_SKIP" in source for source in sources)
     assert sum("torch.manual_seed(" in source for source in sources) <= 1, "seed only in one cell"
-    claims = re.findall(r"^\s*(assert\b|assert_close\()", "\n".join(sources), re.M)
-    assert len(claims) >= 5 or path not in OLD, "it needs five lines with assert or assert_close"
 
 
 def read_from_weights(cells: list[nbformat.NotebookNode]) -> set[str]:
@@ -319,16 +280,13 @@ def test_no_chapter_imports_what_only_a_side_trip_exports():
         assert not names & trips, path.name
 
 
-# --- the new shape
-
-
 def opening(path: Path) -> tuple[str, str]:
     """Return the text of the first cell without pictures' data, and its last paragraph."""
     text = embed_pictures.PICTURE_DATA.sub("", cells(path, "markdown")[0].source).rstrip()
     return text, text.rpartition("\n\n")[2]
 
 
-@new_chapter_or_trip
+@page
 def test_the_opening_shows_the_puzzle_before_one_line_of_logistics(path):
     assert read(path).cells[0].cell_type == "markdown" and read(path).cells[1].cell_type == "code"
     text, logistics = opening(path)
@@ -349,15 +307,15 @@ def test_the_opening_shows_the_puzzle_before_one_line_of_logistics(path):
     assert re.match(parts, logistics), logistics
 
 
-@new_chapter_or_trip
-def test_a_rewritten_page_is_small_and_something_happens_at_once(path):
+@page
+def test_a_page_is_small_and_something_happens_at_once(path):
     size = sizes.measure(path)
     assert sizes.too_large(path, size) == []
     assert size["first"] <= 3, "the run comes first"
 
 
-@new_chapter_or_trip
-def test_a_rewritten_page_proves_nothing_and_doubts_in_one_box(path):
+@page
+def test_a_page_proves_nothing_and_doubts_in_one_box(path):
     for cell in cells(path, "code"):
         is_code_of_reader = re.match(r"#\| (export|exercise)", cell.source)
         if re.search(r"^\s*assert", cell.source, re.M) and not is_code_of_reader:

@@ -159,14 +159,14 @@ def test_an_invalid_or_used_chapter_name_is_rejected(name):
 
 
 def follows_the_rules(path):
-    """Assert that a new chapter or side trip, which is not executed yet, has the new shape."""
+    """Assert that a new chapter or side trip, which is not executed yet, has the right shape."""
     test_chapters.test_the_first_code_cell_says_how_to_install_the_course(path)
     test_chapters.test_the_opening_shows_the_puzzle_before_one_line_of_logistics(path)
     test_chapters.test_code_cells_are_short_with_text_between_them(path)
     test_chapters.test_a_chapter_says_nothing_about_the_machine_it_ran_on(path)
     test_chapters.test_a_chapter_is_quiet_reproducible_and_strict(path)
     test_chapters.test_an_export_cell_contains_exactly_one_definition(path)
-    test_chapters.test_a_rewritten_page_proves_nothing_and_doubts_in_one_box(path)
+    test_chapters.test_a_page_proves_nothing_and_doubts_in_one_box(path)
 
 
 def test_a_new_chapter_follows_the_rules_and_is_in_every_list(tmp_path):

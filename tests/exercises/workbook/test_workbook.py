@@ -56,7 +56,7 @@ def cell(name: str, source: str, kind: str = "code", **metadata) -> dict:
 
 FRONT = (
     cell("title", "# 1 · Small\n\n> Why? (Paper §3.)", "markdown"),
-    cell("box", "![a][01_small.svg]\n\n**You will build** `double`.", "markdown"),
+    cell("box", "![a][01_small.svg]\n\n*You build* `double`.", "markdown"),
     cell("first", "#| default_exp masks\n#| export\nimport math"),
     cell("second", "from course_lib.attention import LIMIT\nfrom course_lib.viz import show"),
 )
