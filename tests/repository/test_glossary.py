@@ -17,8 +17,8 @@ FIELD = [
     *("memory-bound", "arithmetic intensity", "mixed precision", "all-reduce", "all-gather"),
     *("reduce-scatter", "zero", "activation checkpointing", "fine-tuning"),
     *("induction head", "ablation", "activation patching", "logit lens"),
-    *("mixture of experts", "active parameters", "sliding window", "position interpolation"),
-    *("multi-head latent attention", "linear attention", "qk-norm"),
+    *("chain of thought", "scratchpad", "self-consistency", "verifier", "best of n"),
+    *("constrained decoding", "tool call", "prompt injection"),
     *("encoder-only model", "masked language modeling", "mean pooling", "cosine similarity"),
 ]
 

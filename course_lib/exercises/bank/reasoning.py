@@ -1,0 +1,410 @@
+"""Exercises for chapter 24: trials, known mistakes and correct answers."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.mistake import Mistake, mistakes_of
+from course_lib.exercises.checking.trial import Trial, as_trial, filled, function_trial
+from course_lib.gpt import GPT, GPTConfig, sample
+from course_lib.reasoning import ToolTokens, constrained_step
+
+ANSWERS_GIVEN = torch.tensor(  # (n, B), without a tie
+    [[4, 0, 5], [1, 3, 0], [1, 3, 5], [6, 0, 2], [1, 2, 5], [6, 0, 1], [2, 0, 6]]
+)
+VOTED = "For each question, return the answer that occurs most often among the n."
+STATES, V = 4, 7
+RULES = torch.full((STATES, V), -1)
+RULES[0, [1, 4]] = torch.tensor([2, 0])
+RULES[1, [0, 6]] = torch.tensor([3, 1])
+RULES[2, [2, 3, 5]] = torch.tensor([0, 1, 3])
+RULES[3, 5] = 0
+SCORES = torch.tensor(  # all negative; what the grammar forbids has the largest
+    [
+        [-1.0, -5.0, -2.0, -7.0, -4.0, -3.0, -6.0],
+        [-6.0, -1.0, -4.0, -3.0, -2.0, -7.0, -5.0],
+        [-1.5, -6.0, -5.0, -4.0, -2.0, -7.0, -3.0],
+        [-2.0, -1.0, -3.0, -4.0, -5.0, -6.0, -7.0],
+        [-7.0, -3.0, -1.0, -2.0, -6.0, -4.0, -5.0],
+    ]
+)
+IN_STATE = torch.tensor([0, 1, 2, 3, 1])
+ALLOWED = (
+    "Each row gets the most likely token that the grammar allows in that row's state, and then the "
+    "state that this token leads to."
+)
+
+NUMBERS, PLUS, CALL, EQUALS, END = range(5), 5, 6, 7, 8
+MARKS = ToolTokens(CALL, EQUALS, END)
+PROMPT = torch.tensor([2, CALL, 4, 0, END])
+TOLD = (
+    "The tool gets the tokens between the two marks. Its result follows in the answer, and the "
+    "model reads it."
+)
+STOPS = "Stop after the end mark, or once the answer has `max_new_tokens` tokens."
+NO_CALL = "An equals mark ends a call only if the model itself has begun one since the last."
+
+
+def rules(*allowed: Sequence[int]) -> Tensor:
+    """Build a grammar that allows some tokens in state 0, then some in state 1, and so on."""
+    grammar = torch.full((len(allowed) + 1, END + 1), -1)
+    for state, tokens in enumerate(allowed):
+        grammar[state, list(tokens)] = state + 1
+    grammar[-1] = len(allowed)
+    return grammar
+
+
+def runs(
+    label: str, says: str, *allowed: Sequence[int], ends: bool = False, limit: int = 16
+) -> Trial:
+    """Compare the answer, and what the tool was asked."""
+
+    @as_trial(label, says, "equality")
+    def measure(candidate: Callable[..., Any]) -> dict[str, Any]:
+        model = filled(GPT(GPTConfig(vocab_size=END + 1, max_len=40, num_layers=2, num_heads=2,
+                                     d_model=8, dropout=0.0))).eval()  # fmt: skip
+        asked: list[list[int]] = []
+
+        def tool(call: Sequence[int]) -> list[int]:
+            """Return two numbers that depend on the call."""
+            asked.append([int(token) for token in call])
+            return [END] if ends else [sum(asked[-1]) % 5, len(asked[-1]) % 5]
+
+        answer = candidate(model, PROMPT.clone(), MARKS, tool, rules(*allowed), limit)
+        shown = answer.tolist() if isinstance(answer, Tensor) else answer
+        return {"the tool was asked": asked, "answer": shown}
+
+    return measure
+
+
+SUM = ([CALL], NUMBERS, [PLUS], NUMBERS, [EQUALS])
+EXERCISES = (
+    Exercise(
+        "majority_vote",
+        "reasoning",
+        5,
+        core={
+            "votes": (
+                function_trial("seven answers", {"answers": ANSWERS_GIVEN}, says=VOTED),
+                function_trial("one answer", {"answers": ANSWERS_GIVEN[:1]}, says=VOTED),
+            ),
+        },
+        hints=(
+            "Answers are ids, so you can count how often each id occurs, separately for each "
+            "question.",
+            "`F.one_hot(answers)` is (n, B, V). A sum over the n answers counts them.",
+            "`argmax(dim=-1)` of the counts (B, V) is the answer with the most votes.",
+        ),
+        unnamed=("counts.argmax(dim=-1)", "counts.argmax(dim=-1) + 1"),
+    ),
+    Exercise(
+        "constrained_step",
+        "reasoning",
+        10,
+        core={
+            "choice": (
+                function_trial(
+                    "five rows in four states",
+                    {"logits": SCORES, "state": IN_STATE, "grammar": RULES},
+                    ("tokens", "states"),
+                    says=ALLOWED,
+                ),
+                function_trial(
+                    "one row",
+                    {"logits": SCORES[2:3], "state": IN_STATE[2:3], "grammar": RULES},
+                    ("tokens", "states"),
+                    says=ALLOWED,
+                ),
+            ),
+        },
+        hints=(
+            "`grammar[state]` is (B, V): for each row, the state that each token would lead to.",
+            "A forbidden token has a -1 there. `masked_fill` with -inf keeps it from being chosen, "
+            "even if all logits are negative.",
+            "`gather(1, tokens.unsqueeze(1))` looks up, in each row, where its token leads.",
+        ),
+        rejects=("(SCORES[:1], IN_STATE[:1], torch.full((4, 7), -1))",),
+        unnamed=("argmax(dim=1)", "argmax(dim=1).flip(0)"),
+    ),
+    Exercise(
+        "run_with_tool",
+        "reasoning",
+        25,
+        core={
+            "calls": (
+                runs("one call", TOLD, *SUM, NUMBERS, [END]),
+                runs("two calls", TOLD, *SUM, NUMBERS, [CALL], NUMBERS, [EQUALS], NUMBERS, [END]),
+            ),
+            "end": (
+                runs("an end in the middle", STOPS, NUMBERS, [END]),
+                runs("a tool that ends the answer", STOPS, *SUM, ends=True),
+                runs("a limit", STOPS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, [END], limit=3),
+            ),
+            "no call": (
+                runs("an equals mark alone", NO_CALL, [EQUALS], NUMBERS, [END]),
+                runs("a second equals mark", NO_CALL, *SUM, NUMBERS, [EQUALS], [END]),
+            ),
+        },
+        hints=(
+            "Keep the answer in a list, and the tokens that the engine hasn't read yet in another. "
+            "At first, these are the prompt's.",
+            "In each round: `engine.step(torch.tensor([new]))`, then `constrained_step`. If the "
+            "token is `marks.call`, note where the call begins.",
+            "If it is `marks.equals` and a call has begun, the result comes right after it, both "
+            "in the answer and in what the engine reads next.",
+        ),
+        unnamed=("return answer", "return answer[::-1]"),
+    ),
+)
+
+
+# known mistakes
+
+vote = mistakes_of("reasoning", "majority_vote")
+step = mistakes_of("reasoning", "constrained_step")
+run = mistakes_of("reasoning", "run_with_tool")
+
+COUNTED = "counts.argmax(dim=-1)"
+MASKED = 'logits.masked_fill(following < 0, float("-inf"))'
+CHOSEN = f"{MASKED}.argmax(dim=1)"
+NEXT = "following.gather(1, tokens.unsqueeze(1)).squeeze(1)"
+RESULT = "new += tool(answer[start:])"
+STEP = "constrained_step(logits, state, grammar)"
+
+
+def each(make: Callable[..., Mistake], old: str, *cases: tuple[str, str]) -> tuple[Mistake, ...]:
+    """Create mistakes that all replace the same passage."""
+    return tuple(make(text, (old, new)) for text, new in cases)
+
+
+MISTAKES = (
+    *each(vote, COUNTED,
+        ("first_taken: the first answer is returned, whatever the others are", "answers[0]"),
+        ("averaged: the ids are averaged, but an id between two answers is another answer",
+         "answers.double().mean(dim=0).round().long()"),
+        ("median: the median of the ids is returned, not the most frequent one",
+         "answers.median(dim=0).values"),
+        ("votes_returned: the number of votes is returned, not the answer that got them",
+         "counts.max(dim=-1).values"),
+        ("rarest: the answer with the fewest votes is returned",
+         "counts.masked_fill(counts == 0, len(answers) + 1).argmin(dim=-1)"),
+        ("all_questions_together: the votes for all questions are added up, so each gets the same "
+         "answer", "counts.sum(dim=0, keepdim=True).argmax(dim=-1).expand(answers.size(1))"),
+    ),
+    vote(
+        "counted_across_questions: the sum runs over the questions, not over the n answers",
+        ("sum(dim=0)", "sum(dim=1)"),
+    ),
+    *each(step, CHOSEN,
+        ("unmasked: the most likely of all tokens is chosen, even if the grammar forbids it",
+         "logits.argmax(dim=1)"),
+        ("masked_with_zero: forbidden tokens get a logit of 0, which may be the largest",
+         "logits.masked_fill(following < 0, 0.0).argmax(dim=1)"),
+        ("mask_reversed: the allowed tokens are masked, and the forbidden ones are left",
+         'logits.masked_fill(following >= 0, float("-inf")).argmax(dim=1)'),
+        ("state_zero_forbidden: a token that leads to state 0 is masked too, but only -1 forbids",
+         'logits.masked_fill(following <= 0, float("-inf")).argmax(dim=1)'),
+        ("least_likely: the least likely allowed token is chosen",
+         'logits.masked_fill(following < 0, float("inf")).argmin(dim=1)'),
+        ("place_among_the_allowed: the token's place among the allowed tokens is returned, not its "
+         "id", "torch.stack([x[ok].argmax() for x, ok in zip(logits, following >= 0)])"),
+    ),
+    *each(step, NEXT,
+        ("state_kept: the old states are returned, not those that the tokens lead to", "state"),
+        ("state_of_the_forbidden: the state is looked up for the most likely token, even if the "
+         "grammar forbids that token",
+         "following.gather(1, logits.argmax(dim=1, keepdim=True)).squeeze(1)"),
+    ),
+    step(
+        "first_state_for_all: every row follows the state of the first row",
+        ("grammar[state]", "grammar[state[:1]].expand(len(state), -1)"),
+    ),
+    *each(run, RESULT,
+        ("result_missing: the tool is asked, but its result isn't added to the text",
+         "tool(answer[start:])"),
+        ("mark_replaced: the result replaces the equals mark, but should follow it",
+         "new = list(tool(answer[start:]))"),
+        ("equals_in_the_call: the tool also gets the equals mark",
+         "new += tool([*answer[start:], marks.equals])"),
+        ("whole_answer: the tool gets the whole answer so far, not only the call",
+         "new += tool(answer)"),
+    ),
+    *each(run, STEP,
+        ("without_grammar: the most likely token is taken, and the grammar is ignored",
+         "(logits.argmax(dim=1), state)"),
+        ("state_forgotten: every token is chosen in state 0", f"({STEP}[0], state)"),
+    ),
+    run(
+        "result_not_read: the result is in the answer, but the model never reads it",
+        ("answer += new", "answer += new\n        new = new[:1]"),
+    ),
+    run(
+        "call_mark_in_the_call: the tool also gets the mark that begins the call",
+        ("start = len(answer) + 1", "start = len(answer)"),
+    ),
+    run(
+        "call_never_over: after a call, each later equals mark asks the tool again",
+        ("            start = None", "            pass"),
+    ),
+    run(
+        "equals_alone_calls: an equals mark asks the tool even if no call has begun",
+        (" and start is not None", ""),
+        (RESULT, "new += tool(answer[start or 0 :])"),
+    ),
+    run(
+        "never_stops: the answer goes on after the end mark, up to the limit",
+        (" and answer[-1:] != [marks.end]", ""),
+    ),
+    run(
+        "no_limit: `max_new_tokens` is ignored",
+        ("len(answer) < max_new_tokens", "len(answer) < 30"),
+    ),
+    run(
+        "prompt_returned: the prompt is returned as part of the answer",
+        ("return answer", "return prompt.tolist() + answer"),
+    ),
+    run(
+        "end_left_out: the end mark is left out of the answer",
+        ("return answer", "return [token for token in answer if token != marks.end]"),
+    ),
+)  # fmt: skip
+
+
+# right answers
+
+
+def vote_with_counters(answers: Tensor) -> Tensor:
+    """Count with Python's Counter, one question at a time."""
+    return torch.tensor([Counter(column).most_common(1)[0][0] for column in answers.T.tolist()])
+
+
+def vote_by_comparing(answers: Tensor) -> Tensor:
+    """Count, for each answer, how many answers to the same question equal it."""
+    votes = (answers[:, None] == answers).sum(dim=1)  # (n, B)
+    return answers.gather(0, votes.argmax(dim=0, keepdim=True)).squeeze(0)
+
+
+def vote_with_mode(answers: Tensor) -> Tensor:
+    """Use torch's most frequent value."""
+    return answers.mode(dim=0).values
+
+
+def step_by_rows(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Tensor, Tensor]:
+    """Go through the rows, and pick among the allowed ids."""
+    tokens = []
+    for scores, row in zip(logits, grammar[state], strict=True):
+        allowed = [token for token, then in enumerate(row.tolist()) if then >= 0]
+        if not allowed:
+            raise ValueError("the grammar allows no token")
+        tokens.append(max(allowed, key=lambda token, x=scores: x[token].item()))
+    chosen = torch.tensor(tokens)
+    return chosen, grammar[state, chosen]
+
+
+def step_with_where(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Tensor, Tensor]:
+    """Mask with where, and index the grammar with pairs."""
+    allowed = grammar[state] != -1
+    if not allowed.any(dim=-1).all():
+        raise ValueError("a state of the grammar allows no token")
+    tokens = torch.where(allowed, logits, -torch.inf).max(dim=-1).indices
+    return tokens, grammar[state, tokens]
+
+
+def step_by_sorting(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort the tokens, and take the first one that is allowed."""
+    order = logits.argsort(dim=-1, descending=True)  # (B, V)
+    allowed = (grammar[state] >= 0).gather(1, order)
+    if not bool(allowed.any(dim=1).all()):
+        raise ValueError("no token is allowed")
+    tokens = order.gather(1, allowed.long().argmax(dim=1, keepdim=True)).squeeze(1)
+    return tokens, grammar[state].gather(1, tokens[:, None])[:, 0]
+
+
+def run_without_engine(
+    model: GPT,
+    prompt: Tensor,
+    marks: ToolTokens,
+    tool: Callable[[list[int]], Sequence[int]],
+    grammar: Tensor,
+    max_new_tokens: int = 12,
+) -> list[int]:
+    """Read the whole text again for every token."""
+    text, state, call = prompt.tolist(), torch.tensor([0]), None
+    while len(text) < len(prompt) + max_new_tokens:
+        token, state = constrained_step(model(torch.tensor([text]))[0][:, -1], state, grammar)
+        text.append(token.item())
+        if token == marks.end:
+            break
+        if token == marks.call:
+            call = []
+        elif token == marks.equals and call is not None:
+            text.extend(tool(call))
+            call = None
+            if text[-1] == marks.end:
+                break
+        elif call is not None:
+            call.append(token.item())
+    return text[len(prompt) :]
+
+
+def run_by_searching(
+    model: GPT,
+    prompt: Tensor,
+    marks: ToolTokens,
+    tool: Callable[[list[int]], Sequence[int]],
+    grammar: Tensor,
+    max_new_tokens: int = 12,
+) -> list[int]:
+    """Search the answer for the call that an equals mark ends."""
+    answer: list[int] = []
+    state, done = torch.zeros(1, dtype=torch.long), 0
+    while len(answer) < max_new_tokens and marks.end not in answer:
+        ids = torch.cat([prompt, torch.tensor(answer, dtype=torch.long)])
+        with torch.no_grad():
+            logits = model(ids[None])[0][:, -1]
+        token, state = constrained_step(logits, state, grammar)
+        answer.append(int(token))
+        if answer[-1] == marks.equals and marks.call in answer[done:]:
+            begin = len(answer) - answer[::-1].index(marks.call)
+            answer += tool(answer[begin:-1])
+            done = len(answer)
+    return answer
+
+
+def run_in_stages(
+    model: GPT,
+    prompt: Tensor,
+    marks: ToolTokens,
+    tool: Callable[[list[int]], Sequence[int]],
+    grammar: Tensor,
+    max_new_tokens: int = 12,
+) -> list[int]:
+    """Check the sampled token against the grammar's choice, and split the answer at the marks."""
+    answer: list[int] = []
+    state, open_call = torch.tensor([0]), False
+    for _ in range(max_new_tokens):
+        ids = torch.tensor([*prompt.tolist(), *answer])[None]
+        room = sample(model, ids, 1, top_k=1)  # the same logits, if nothing is forbidden
+        logits = model(room[:, :-1])[0][:, -1]
+        (token,), state = (x for x in constrained_step(logits, state, grammar))
+        answer.append(int(token))
+        open_call |= int(token) == marks.call
+        if int(token) == marks.equals and open_call:
+            last = max(place for place, x in enumerate(answer) if x == marks.call)
+            answer.extend(tool(answer[last + 1 : len(answer) - 1]))
+            open_call = False
+        if answer[-1] == marks.end or len(answer) >= max_new_tokens:
+            break
+    return answer
+
+
+ANSWERS: tuple[Mistake, ...] = ()
+WHOLE_ANSWERS = {
+    "majority_vote": (vote_with_counters, vote_by_comparing, vote_with_mode),
+    "constrained_step": (step_by_rows, step_with_where, step_by_sorting),
+    "run_with_tool": (run_without_engine, run_by_searching, run_in_stages),
+}
