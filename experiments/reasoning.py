@@ -1,8 +1,9 @@
 """Repeat the experiments of chapter 24 with three seeds, and record the results.
 
-The functions come from the chapter: we execute the notebook cells whose ids are in ``CELLS``.
+The functions come from the chapter: we execute the definitions in its cells.
 """
 
+import ast
 import json
 from functools import cache
 from pathlib import Path
@@ -11,14 +12,10 @@ from typing import Any
 import torch
 from training_runs import computer
 
-from course_lib import reasoning
 from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 
 CHAPTER = Path(__file__).parents[1] / "notebooks/24_reasoning.ipynb"
-CELLS = ("imports", "hunts", "examples", "train", "accuracy", "corrupt", "draw", "curve",
-         "reinforce", "score", "language", "requests", "traintool", "grammar", "calculator",
-         "outcomes")  # fmt: skip
 WAYS = {1: ["one"], 2: ["at once", "steps"], 5: ["at once", "steps"], 8: ["at once", "steps"]}
 RUNS: list[Entry] = [
     *({"kind": "rewards", "seed": seed} for seed in SEEDS),
@@ -36,13 +33,23 @@ RUNS: list[Entry] = [
 
 @cache
 def chapter() -> dict[str, Any]:
-    """Execute the chapter's definitions, and return them by name."""
-    names: dict[str, Any] = dict(vars(reasoning))
-    cells = json.loads(CHAPTER.read_text(encoding="utf-8"))["cells"]
-    sources = {cell["id"].removeprefix("reason-"): "".join(cell["source"]) for cell in cells}
-    for name in CELLS:
-        exec(compile(sources[name], f"{CHAPTER.name} {name}", "exec"), names)
+    """Execute the chapter's imports, functions and constants, and return them by name."""
+    names: dict[str, Any] = {}
+    for cell in json.loads(CHAPTER.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            tree = ast.parse("".join(cell["source"]))
+            tree.body = [node for node in tree.body if defines(node)]
+            exec(compile(tree, CHAPTER.name, "exec"), names)
     return names
+
+
+def defines(node: ast.stmt) -> bool:
+    """Return whether a statement imports, or defines a function or a constant."""
+    if isinstance(node, ast.Assign | ast.AugAssign):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        first = next(each for each in ast.walk(target) if isinstance(each, ast.Name))
+        return first.id.isupper()
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef)
 
 
 def hunts(run: Entry) -> Entry:
@@ -77,7 +84,7 @@ def votes(seed: int) -> Entry:
     """Measure votes and best of n with a model half-trained on new hunts, or trained on 80."""
     c = chapter()
     found: Entry = {"samples": c["SIZES"]}
-    for name, steps, known in (("new hunts", 105, None), ("80 hunts", 150, 80)):
+    for name, steps, known in (("new hunts", 115, None), ("80 hunts", 150, 80)):
         model = c["train"]("steps", seed, steps, known)
         voted, best = c["with_more_samples"](model)
         found |= {f"{name}: vote": voted, f"{name}: best of n": best}
@@ -88,16 +95,16 @@ def votes(seed: int) -> Entry:
 def tool(seed: int) -> Entry:
     """Measure the model that calls a calculator, and one that writes the results itself."""
     c = chapter()
-    c["caller"], _ = c["train_caller"](seed)
+    model, _ = c["train_caller"](seed)
     asked = {
-        "with tool": c["outcomes"](200, False),
-        "planted": c["outcomes"](200, True),
-        "checked": c["outcomes"](200, False, checked=True),
-        "planted, checked": c["outcomes"](200, True, checked=True),
+        "with tool": c["outcomes"](model, 200, False),
+        "planted": c["outcomes"](model, 200, True),
+        "checked": c["outcomes"](model, 200, False, checked=True),
+        "planted, checked": c["outcomes"](model, 200, True, checked=True),
     }
     alone, _ = c["train_caller"](seed, itself=True)
     prompts, calls, *_ = c["draw_requests"](1000, torch.Generator().manual_seed(3), False)
-    written = c["sample"](alone, prompts, 8, top_k=1)[:, -2]
+    written = c["sample"](alone, prompts, 6, top_k=1)[:, -1]  # the call, and then the result
     right = (written == calls[:, 1] + calls[:, 3]).double().mean().item()
     return {name: dict(found) for name, found in asked.items()} | {"itself": round(right, 3)}
 

@@ -7,11 +7,11 @@ import torch
 from random_inputs import randomize
 
 from course_lib.gpt import GPT, GPTConfig, sample
-from course_lib.reasoning import ToolTokens, constrained_step, majority_vote, run_with_tool
+from course_lib.reasoning import constrained_step, majority_vote, run_with_tool
 
 VOCAB, MAX_LEN = 9, 30
 PLUS, CALL, EQUALS, END = 5, 6, 7, 8
-MARKS = ToolTokens(CALL, EQUALS, END)
+MARKS = CALL, EQUALS, END
 FREE = torch.zeros(1, VOCAB, dtype=torch.long)  # a grammar without rules
 PROMPT = torch.tensor([3, 1, 4])
 
@@ -55,10 +55,10 @@ def test_a_state_without_a_token_is_an_error():
 
 
 def test_without_rules_and_calls_the_answer_is_the_greedy_one_up_to_the_end():
-    model, marks = gpt(), ToolTokens(-1, -1, -1)  # no token is a mark
+    model, marks = gpt(), (-1, -1, -1)  # no token is a mark
     greedy = sample(model, PROMPT[None], 10, top_k=1)[0, 3:].tolist()
     assert run_with_tool(model, PROMPT, marks, list, FREE, 10) == greedy
-    marks = ToolTokens(-1, -1, end=greedy[4])
+    marks = -1, -1, greedy[4]
     assert (
         run_with_tool(model, PROMPT, marks, list, FREE, 10) == greedy[: greedy.index(greedy[4]) + 1]
     )

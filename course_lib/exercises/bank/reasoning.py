@@ -11,7 +11,7 @@ from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import Mistake, mistakes_of
 from course_lib.exercises.checking.trial import Trial, as_trial, filled, function_trial
 from course_lib.gpt import GPT, GPTConfig, sample
-from course_lib.reasoning import ToolTokens, constrained_step
+from course_lib.reasoning import constrained_step
 
 ANSWERS_GIVEN = torch.tensor(  # (n, B), without a tie
     [[4, 0, 5], [1, 3, 0], [1, 3, 5], [6, 0, 2], [1, 2, 5], [6, 0, 1], [2, 0, 6]]
@@ -39,7 +39,7 @@ ALLOWED = (
 )
 
 NUMBERS, PLUS, CALL, EQUALS, END = range(5), 5, 6, 7, 8
-MARKS = ToolTokens(CALL, EQUALS, END)
+MARKS = CALL, EQUALS, END
 PROMPT = torch.tensor([2, CALL, 4, 0, END])
 TOLD = (
     "The tool gets the tokens between the two marks. Its result follows in the answer, and the "
@@ -153,8 +153,8 @@ EXERCISES = (
             "Keep the answer in a list, and the tokens that the engine hasn't read yet in another. "
             "At first, these are the prompt's.",
             "In each round: `engine.step(torch.tensor([new]))`, then `constrained_step`. If the "
-            "token is `marks.call`, note where the call begins.",
-            "If it is `marks.equals` and a call has begun, the result comes right after it, both "
+            "token begins a call, note where.",
+            "If it ends a call that has begun, the result comes right after it, both "
             "in the answer and in what the engine reads next.",
         ),
         unnamed=("return answer", "return answer[::-1]"),
@@ -229,7 +229,7 @@ MISTAKES = (
         ("mark_replaced: the result replaces the equals mark, but should follow it",
          "new = list(tool(answer[start:]))"),
         ("equals_in_the_call: the tool also gets the equals mark",
-         "new += tool([*answer[start:], marks.equals])"),
+         "new += tool([*answer[start:], equals])"),
         ("whole_answer: the tool gets the whole answer so far, not only the call",
          "new += tool(answer)"),
     ),
@@ -257,7 +257,7 @@ MISTAKES = (
     ),
     run(
         "never_stops: the answer goes on after the end mark, up to the limit",
-        (" and answer[-1:] != [marks.end]", ""),
+        (" and answer[-1:] != [end]", ""),
     ),
     run(
         "no_limit: `max_new_tokens` is ignored",
@@ -269,7 +269,7 @@ MISTAKES = (
     ),
     run(
         "end_left_out: the end mark is left out of the answer",
-        ("return answer", "return [token for token in answer if token != marks.end]"),
+        ("return answer", "return [token for token in answer if token != end]"),
     ),
 )  # fmt: skip
 
@@ -327,7 +327,7 @@ def step_by_sorting(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Ten
 def run_without_engine(
     model: GPT,
     prompt: Tensor,
-    marks: ToolTokens,
+    marks: tuple[int, int, int],
     tool: Callable[[list[int]], Sequence[int]],
     grammar: Tensor,
     max_new_tokens: int = 12,
@@ -337,14 +337,14 @@ def run_without_engine(
     while len(text) < len(prompt) + max_new_tokens:
         token, state = constrained_step(model(torch.tensor([text]))[0][:, -1], state, grammar)
         text.append(token.item())
-        if token == marks.end:
+        if token == marks[2]:
             break
-        if token == marks.call:
+        if token == marks[0]:
             call = []
-        elif token == marks.equals and call is not None:
+        elif token == marks[1] and call is not None:
             text.extend(tool(call))
             call = None
-            if text[-1] == marks.end:
+            if text[-1] == marks[2]:
                 break
         elif call is not None:
             call.append(token.item())
@@ -354,7 +354,7 @@ def run_without_engine(
 def run_by_searching(
     model: GPT,
     prompt: Tensor,
-    marks: ToolTokens,
+    marks: tuple[int, int, int],
     tool: Callable[[list[int]], Sequence[int]],
     grammar: Tensor,
     max_new_tokens: int = 12,
@@ -362,14 +362,14 @@ def run_by_searching(
     """Search the answer for the call that an equals mark ends."""
     answer: list[int] = []
     state, done = torch.zeros(1, dtype=torch.long), 0
-    while len(answer) < max_new_tokens and marks.end not in answer:
+    while len(answer) < max_new_tokens and marks[2] not in answer:
         ids = torch.cat([prompt, torch.tensor(answer, dtype=torch.long)])
         with torch.no_grad():
             logits = model(ids[None])[0][:, -1]
         token, state = constrained_step(logits, state, grammar)
         answer.append(int(token))
-        if answer[-1] == marks.equals and marks.call in answer[done:]:
-            begin = len(answer) - answer[::-1].index(marks.call)
+        if answer[-1] == marks[1] and marks[0] in answer[done:]:
+            begin = len(answer) - answer[::-1].index(marks[0])
             answer += tool(answer[begin:-1])
             done = len(answer)
     return answer
@@ -378,7 +378,7 @@ def run_by_searching(
 def run_in_stages(
     model: GPT,
     prompt: Tensor,
-    marks: ToolTokens,
+    marks: tuple[int, int, int],
     tool: Callable[[list[int]], Sequence[int]],
     grammar: Tensor,
     max_new_tokens: int = 12,
@@ -392,12 +392,12 @@ def run_in_stages(
         logits = model(room[:, :-1])[0][:, -1]
         (token,), state = (x for x in constrained_step(logits, state, grammar))
         answer.append(int(token))
-        open_call |= int(token) == marks.call
-        if int(token) == marks.equals and open_call:
-            last = max(place for place, x in enumerate(answer) if x == marks.call)
+        open_call |= int(token) == marks[0]
+        if int(token) == marks[1] and open_call:
+            last = max(place for place, x in enumerate(answer) if x == marks[0])
             answer.extend(tool(answer[last + 1 : len(answer) - 1]))
             open_call = False
-        if answer[-1] == marks.end or len(answer) >= max_new_tokens:
+        if answer[-1] == marks[2] or len(answer) >= max_new_tokens:
             break
     return answer
 
