@@ -23,13 +23,13 @@ RULES[0, [1, 4]] = torch.tensor([2, 0])
 RULES[1, [0, 6]] = torch.tensor([3, 1])
 RULES[2, [2, 3, 5]] = torch.tensor([0, 1, 3])
 RULES[3, 5] = 0
-SCORES = torch.tensor(  # all negative; what the grammar forbids has the largest
+SCORES = torch.tensor(  # all negative; in most rows, the largest is forbidden
     [
         [-1.0, -5.0, -2.0, -7.0, -4.0, -3.0, -6.0],
         [-6.0, -1.0, -4.0, -3.0, -2.0, -7.0, -5.0],
         [-1.5, -6.0, -5.0, -4.0, -2.0, -7.0, -3.0],
         [-2.0, -1.0, -3.0, -4.0, -5.0, -6.0, -7.0],
-        [-7.0, -3.0, -1.0, -2.0, -6.0, -4.0, -5.0],
+        [-7.0, -3.0, -2.0, -4.0, -6.0, -5.0, -1.0],
     ]
 )
 IN_STATE = torch.tensor([0, 1, 2, 3, 1])
@@ -40,6 +40,7 @@ ALLOWED = (
 
 NUMBERS, PLUS, CALL, EQUALS, END = range(5), 5, 6, 7, 8
 MARKS = CALL, EQUALS, END
+NAMES = {PLUS: "+", CALL: "<call>", EQUALS: "=", END: "<end>"}
 PROMPT = torch.tensor([2, CALL, 4, 0, END])
 TOLD = (
     "The tool gets the tokens between the two marks. Its result follows in the answer, and the "
@@ -47,6 +48,11 @@ TOLD = (
 )
 STOPS = "Stop after the end mark, or once the answer has `max_new_tokens` tokens."
 NO_CALL = "An equals mark ends a call only if the model itself has begun one since the last."
+
+
+def spelled(ids: Any) -> str:
+    """Write ids as words."""
+    return " ".join(NAMES.get(int(token), str(int(token))) for token in ids)
 
 
 def rules(*allowed: Sequence[int]) -> Tensor:
@@ -75,8 +81,7 @@ def runs(
             return [END] if ends else [sum(asked[-1]) % 5, len(asked[-1]) % 5]
 
         answer = candidate(model, PROMPT.clone(), MARKS, tool, rules(*allowed), limit)
-        shown = answer.tolist() if isinstance(answer, Tensor) else answer
-        return {"the tool was asked": asked, "answer": shown}
+        return {"the tool was asked": " | ".join(map(spelled, asked)), "answer": spelled(answer)}
 
     return measure
 
