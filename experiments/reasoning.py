@@ -12,8 +12,11 @@ from typing import Any
 import torch
 from training_runs import computer
 
+from course_lib.gpt import sample
 from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
+from course_lib.tasks.hunts import SIZES, accuracy, forgeries_followed, sampled, with_more_samples
+from course_lib.tasks.sums import draw_requests
 
 CHAPTER = Path(__file__).parents[1] / "notebooks/24_reasoning.ipynb"
 WAYS = {1: ["one"], 2: ["at once", "steps"], 5: ["at once", "steps"], 8: ["at once", "steps"]}
@@ -58,9 +61,9 @@ def hunts(run: Entry) -> Entry:
     notes = run.get("notes", 5)
     way = "at once" if run["way"] == "one" else run["way"]  # one note: both ways are the same
     model = c["train"](way, run["seed"], run.get("steps", 400), notes_to_read=notes)
-    found: Entry = {"right": round(c["accuracy"](model, way, notes), 3)}
+    found: Entry = {"right": round(accuracy(model, way, notes), 3)}
     if way == "steps" and notes == 5:
-        found["followed"] = [round(c["corrupt"](model, place)[0], 3) for place in range(4)]
+        found["followed"] = [round(forgeries_followed(model, place), 3) for place in range(4)]
     return found
 
 
@@ -74,7 +77,7 @@ def rewards(seed: int) -> Entry:
         "shuffled": c["reinforce"](start, seed, shuffled=True),
         "after": c["reinforce"](start, seed),
     }
-    scores = {name: [round(x, 3) for x in c["drawn"](model)] for name, model in models.items()}
+    scores = {name: [round(x, 3) for x in sampled(model)] for name, model in models.items()}
     return {name: answer for name, (answer, _) in scores.items()} | {
         f"{name}, all steps": steps for name, (_, steps) in scores.items()
     }
@@ -83,12 +86,12 @@ def rewards(seed: int) -> Entry:
 def votes(seed: int) -> Entry:
     """Measure votes and best of n with a model half-trained on new hunts, or trained on 80."""
     c = chapter()
-    found: Entry = {"samples": c["SIZES"]}
+    found: Entry = {"samples": SIZES}
     for name, steps, known in (("new hunts", 115, None), ("80 hunts", 150, 80)):
         model = c["train"]("steps", seed, steps, known)
-        voted, best = c["with_more_samples"](model)
+        voted, best = with_more_samples(model, c["majority_vote"])
         found |= {f"{name}: vote": voted, f"{name}: best of n": best}
-        found[f"{name}: greedy"] = c["accuracy"](model, "steps")
+        found[f"{name}: greedy"] = accuracy(model, "steps")
     return found
 
 
@@ -103,8 +106,8 @@ def tool(seed: int) -> Entry:
         "planted, checked": c["outcomes"](model, 200, True, checked=True),
     }
     alone, _ = c["train_caller"](seed, itself=True)
-    prompts, calls, *_ = c["draw_requests"](1000, torch.Generator().manual_seed(3), False)
-    written = c["sample"](alone, prompts, 6, top_k=1)[:, -1]  # the call, and then the result
+    prompts, calls, *_ = draw_requests(1000, torch.Generator().manual_seed(3), False)
+    written = sample(alone, prompts, 6, top_k=1)[:, -1]  # the call, and then the result
     right = (written == calls[:, 1] + calls[:, 3]).double().mean().item()
     return {name: dict(found) for name, found in asked.items()} | {"itself": round(right, 3)}
 
