@@ -107,7 +107,7 @@ def mask_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Hide some tokens of ids (B, L), and return the inputs and the targets, both (B, L).
 
-    Paper: not mentioned; BERT (2019), §3.1.
+    Paper: BERT (2019), §3.1.
     Each real token is chosen with probability 0.15. A chosen token is replaced with ``mask_id`` in
     80% of cases and with a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target
     of a chosen token is its id; all other targets are ``pad_id``, so the loss ignores them.
