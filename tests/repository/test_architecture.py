@@ -156,7 +156,6 @@ def test_later_chapters_train_with_the_trainer():
     ]
     assert cells == [
         ("20_interpretability", ["train"]),
-        ("21_modern_models", ["usage"]),
         ("22_published_weights", []),  # eight answers, with adapters
         ("26_efficiency", ["step"]),
         ("27_distributed_training", ["learn"]),
