@@ -10,15 +10,15 @@ TITLE = "Four ways to compute the same attention,\nand the bytes that each of th
 DESC = (
     "Four rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
     "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. Heads in a "
-    "loop: thin arrows down to a small table and up again after every step, and all of it four "
-    "times. All heads at once: the same tables side by side, four thick arrows down and four up. "
-    "bfloat16: every table and arrow is half as wide. FlashAttention: one long box around all "
+    "loop: thin arrows down to a small matrix and up again after every step, and all of it four "
+    "times. All heads at once: the same matrices side by side, four thick arrows down and four up. "
+    "bfloat16: every matrix and arrow is half as wide. FlashAttention: one long box around all "
     "steps, with small blocks of scores inside; only Q, K and V come up and the output goes down. "
     "Bars compare the bytes, from row to row:"
 )
 NOTE = (
     "Drawn for H = 4, T = S = 8, d_k = d_v = 2. With H = 8, T = S = 512 and 32 texts\n"
-    "the tables of one step fill 256 MiB, more than most processors' caches can hold."
+    "the matrices of one step fill 256 MiB, more than most processors' caches can hold."
 )
 STAYS = "scores and weights stay in the processor's cache"
 STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
@@ -79,7 +79,7 @@ WAYS = (
     Way("Heads in a loop", "calls: 5 steps × 4 heads", loop=True),
     Way("All heads at once", "calls, but the same bytes"),
     Way("bfloat16", "calls, half the bytes, rounded", size=2),
-    Way("FlashAttention", "call, and no table is written", WHOLE),
+    Way("FlashAttention", "call, and no matrix is written", WHOLE),
 )
 
 
@@ -228,7 +228,7 @@ def legend(y: float) -> str:
     """Explain a table and the width of an arrow, and state the sizes in the drawing."""
     return group(
         numbers(20, y - 15, LENGTH, LENGTH),
-        text(50, y, "a head's table, T × S"),
+        text(50, y, "a head's matrix, T × S"),
         numbers(228, y - 10, 4, 4),
         text(248, y, "a part of it"),
         arrow([(362, y - 5), (398, y - 5)], width=THICK),
