@@ -79,7 +79,7 @@ WAYS = (
     Way("Heads in a loop", "calls: 5 steps × 4 heads", loop=True),
     Way("All heads at once", "calls, but the same bytes"),
     Way("bfloat16", "calls, half the bytes, rounded", size=2),
-    Way("FlashAttention", "call, and no matrix is written", WHOLE),
+    Way("FlashAttention", "call, no T × S matrix is written", WHOLE),
 )
 
 
