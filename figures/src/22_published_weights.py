@@ -84,7 +84,7 @@ def reordered(x: float) -> str:
     return group(
         panel(
             x,
-            "Llama: rows reordered",
+            "Other Llama files: reordered",
             ("q_proj.weight", "w_q.weight"),
             "RoPE rotates pairs of rows. In the file\nthey are half a head apart;\n"
             "in our class they are neighbors.",
