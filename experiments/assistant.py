@@ -20,7 +20,7 @@ from course_lib.records.missing_runs import SEEDS, main
 from course_lib.records.results import Entry, record_of
 
 CHAPTER = Path(__file__).parents[1] / "notebooks/23_assistant.ipynb"
-CELLS = ("imports", "document", "demonstrations", "prefer", "reinforce")
+CELLS = ("imports", "document", "demonstrations")
 BETAS = (0.1, 0.5, 2.0)
 STEPS = {"supervised": 150, "beginner": 30, "DPO": 100, "GRPO": 90, "hacked": 60}
 EVERY = 30  # steps between two measurements
