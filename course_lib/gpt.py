@@ -242,7 +242,7 @@ def generation_engine(
     has_engine = type(model) in (GPT, *text_engine.registry)
     return choose_engine(
         model,
-        use_cache and has_engine and prompt.size(1) <= max_len,
+        use_cache and prompt.size(1) <= max_len and has_engine,
         lambda: text_engine(model, max_len),
         lambda: RecomputingEngine(lambda ids: model(ids)[0]),
     )

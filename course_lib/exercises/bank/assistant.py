@@ -19,6 +19,7 @@ TURNS = torch.tensor(  # an answer may contain id 0, which is not always padding
     [[7, 3, 8, 2, 9, 7, 4, 5, 8, 0, 6, 9, 0], [7, 1, 2, 8, 6, 4, 9, 7, 5, 8, 3, 9, 0]]
 )
 CUT_OFF = torch.tensor([[7, 3, 4, 8, 2, 1, 5], [7, 6, 2, 8, 4, 9, 0]])  # no room for [end]
+REOPENED = torch.tensor([[7, 3, 8, 2, 7, 1, 8, 4, 9, 7, 5, 6]])  # the first answer is cut off
 COUNTED = (
     "Column t refers to token t + 1. It is True if that token belongs to an answer, from the token "
     "after [assistant] through [end]."
@@ -96,13 +97,18 @@ EXERCISES = (
             "several turns": (masks("two turns", TURNS),),
         },
         hints=(
-            "An answer is open if there are more [assistant] than [end] tokens so far.",
-            "`(ids == tokens.assistant).cumsum(dim=1)` counts the [assistant] tokens up to each "
-            "position. Compare it with the same count of [end].",
+            "An answer is open if the latest [assistant] comes after the latest [end].",
+            "With places 1, 2, 3, …, `(place * (ids == tokens.assistant)).cummax(dim=1).values` is "
+            "the place of the latest [assistant]. Compare it with the same for [end].",
             "Column t of the mask refers to token t + 1. Nothing follows the last token, so leave "
             "out the last column.",
         ),
-        extras={"cut-off answer": (masks("an answer without [end]", CUT_OFF),)},
+        extras={
+            "cut-off answer": (
+                masks("an answer without [end]", CUT_OFF),
+                masks("an answer without [end] before another", REOPENED),
+            ),
+        },
         unnamed=("opened > closed", "opened < closed"),
     ),
     Exercise(

@@ -54,11 +54,11 @@ class Failure:
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Walk through dicts, lists and tuples; yield every leaf with its path."""
+    """Walk through dicts, lists and tuples; yield every leaf and empty list with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, f"{path}, {key}" if path else str(key))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple) and value:
         for place, inner in enumerate(value):
             yield from leaves(inner, f"{path}[{place}]")
     else:
@@ -109,6 +109,10 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         shown = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
         sentence = f"The returned values do not include {', '.join(missing)}."
         yield Failure("shape", sentence, f"returned: {shown}")
+    lists = {path.rpartition("[")[0] for path in right if path.endswith("]")}
+    extra = [path for path in mine if path not in right and path.rpartition("[")[0] in lists]
+    if extra:
+        yield Failure("shape", f"There are too many entries: {describe(', '.join(extra))}.")
     wrong = [
         complaint
         for path in right

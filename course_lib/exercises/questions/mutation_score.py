@@ -240,7 +240,7 @@ TESTS = (
         "test_of_the_rotation",
         21,
         "rotate",
-        ("code_added", "twice_as_long", "sign_lost", "start_ignored"),
+        ("code_added", "twice_as_long", "sign_lost", "start_ignored", "unrotated", "squared"),
     ),
     TestQuestion(
         "test_of_the_counts",

@@ -69,6 +69,11 @@ MISTAKES = (
         "start_ignored: `start` is ignored (test it with the later rows of a sequence)",
         ("[start:]", "[:T]"),
     ),
+    rotation("unrotated: nothing is rotated", (ROTATED, "x.clone()")),
+    rotation(
+        "squared: the angles are squared, so a score depends on more than the distance",
+        (ROTATED, "apply_rope(x, angles.square())"),
+    ),
     rotation(
         "along_another_axis: all rows of a head are rotated by the same angles",
         (ROTATED, "apply_rope(x, angles[:1].expand_as(angles))"),

@@ -211,6 +211,13 @@ def test_a_gradient_with_another_shape_is_wrong():
     assert failure.kind == "gradients" and "shape" in failure.sentence
 
 
+@pytest.mark.parametrize("wanted", [[1, 2], []])
+def test_a_list_with_more_entries_than_expected_is_wrong(wanted):
+    seen, right = Outcome({"ids": [*wanted, 3]}), Outcome({"ids": wanted})
+    assert not list(differences(right, right, "equality", ""))
+    assert [failure.kind for failure in differences(seen, right, "equality", "")] == ["shape"]
+
+
 def test_an_add_norm_that_takes_the_output_of_the_sub_layer_gets_a_hint():
     class AddNorm(nn.Module):
         def __init__(self, d_model, dropout=0.0, norm_first=False):
