@@ -110,8 +110,7 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         sentence = f"The returned values do not include {', '.join(missing)}."
         yield Failure("shape", sentence, f"returned: {shown}")
     lists = {path.rpartition("[")[0] for path in right if path.endswith("]")}
-    extra = [path for path in mine if path not in right and path.rpartition("[")[0] in lists]
-    if extra:
+    if extra := [path for path in mine if path not in right and path.rpartition("[")[0] in lists]:
         yield Failure("shape", f"There are too many entries: {describe(', '.join(extra))}.")
     wrong = [
         complaint
