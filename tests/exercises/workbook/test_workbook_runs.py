@@ -75,7 +75,7 @@ def globals_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
 
 def needed(cells: list) -> list:
     """Return the cells of exercises, imports and exports, and those that define what they use."""
-    words = re.compile(r"^#\| (export|exercise)$|^(import|from) |export_mine", re.M)
+    words = re.compile(r"^#\| (export|exercise)\b|^(import|from) |export_mine", re.M)
     kept, wanted = [], set()
     for cell in reversed([c for c in cells if c["cell_type"] == "code"]):
         made, used = globals_of(symtable.symtable(source_of(cell), "cell", "exec"))
