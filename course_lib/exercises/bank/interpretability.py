@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import Mistake, mistakes_of
+from course_lib.exercises.checking.mistake import Mistake, each, mistakes_of
 from course_lib.exercises.checking.trial import D_K, B, H, Trial, answer_to, as_trial, filled
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.interpretability import hooked
@@ -203,11 +203,6 @@ RUN = "return model(ids)[0]"
 TWO_LOGITS = """out, other = model(ids)[0], model(source_ids)[0]
         out[:, position] = other[:, position]
         return out"""
-
-
-def each(make: Callable[..., Mistake], old: str, *cases: tuple[str, str]) -> tuple[Mistake, ...]:
-    """Create mistakes that all replace the same passage."""
-    return tuple(make(text, (old, new)) for text, new in cases)
 
 
 def careless(make: Callable[..., Mistake], hook: str) -> tuple[Mistake, ...]:

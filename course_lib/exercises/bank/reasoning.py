@@ -1,6 +1,5 @@
 """Exercises for chapter 24: trials, known mistakes and correct answers."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,10 +7,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import Mistake, mistakes_of
+from course_lib.exercises.checking.mistake import each, mistakes_of
 from course_lib.exercises.checking.trial import Trial, as_trial, filled, function_trial
-from course_lib.gpt import GPT, GPTConfig, sample
-from course_lib.reasoning import constrained_step
+from course_lib.gpt import GPT, GPTConfig
 
 ANSWERS_GIVEN = torch.tensor(  # (n, B), without a tie
     [[4, 0, 5], [1, 3, 0], [1, 3, 5], [6, 0, 2], [1, 2, 5], [6, 0, 1], [2, 0, 6]]
@@ -181,11 +179,6 @@ RESULT = "new += tool(answer[start:])"
 STEP = "constrained_step(logits, state, grammar)"
 
 
-def each(make: Callable[..., Mistake], old: str, *cases: tuple[str, str]) -> tuple[Mistake, ...]:
-    """Create mistakes that all replace the same passage."""
-    return tuple(make(text, (old, new)) for text, new in cases)
-
-
 MISTAKES = (
     *each(vote, COUNTED,
         ("first_taken: the first answer is returned, whatever the others are", "answers[0]"),
@@ -281,135 +274,47 @@ MISTAKES = (
 
 # right answers
 
-
-def vote_with_counters(answers: Tensor) -> Tensor:
-    """Count with Python's Counter, one question at a time."""
-    return torch.tensor([Counter(column).most_common(1)[0][0] for column in answers.T.tolist()])
-
-
-def vote_by_comparing(answers: Tensor) -> Tensor:
-    """Count, for each answer, how many answers to the same question equal it."""
-    votes = (answers[:, None] == answers).sum(dim=1)  # (n, B)
-    return answers.gather(0, votes.argmax(dim=0, keepdim=True)).squeeze(0)
-
-
-def vote_with_mode(answers: Tensor) -> Tensor:
-    """Use torch's most frequent value."""
-    return answers.mode(dim=0).values
-
-
-def step_by_rows(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Tensor, Tensor]:
-    """Go through the rows, and pick among the allowed ids."""
-    tokens = []
-    for scores, row in zip(logits, grammar[state], strict=True):
-        allowed = [token for token, then in enumerate(row.tolist()) if then >= 0]
-        if not allowed:
-            raise ValueError("the grammar allows no token")
-        tokens.append(max(allowed, key=lambda token, x=scores: x[token].item()))
-    chosen = torch.tensor(tokens)
-    return chosen, grammar[state, chosen]
-
-
-def step_with_where(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Tensor, Tensor]:
-    """Mask with where, and index the grammar with pairs."""
-    allowed = grammar[state] != -1
-    if not allowed.any(dim=-1).all():
-        raise ValueError("a state of the grammar allows no token")
-    tokens = torch.where(allowed, logits, -torch.inf).max(dim=-1).indices
-    return tokens, grammar[state, tokens]
-
-
-def step_by_sorting(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort the tokens, and take the first one that is allowed."""
-    order = logits.argsort(dim=-1, descending=True)  # (B, V)
-    allowed = (grammar[state] >= 0).gather(1, order)
-    if not bool(allowed.any(dim=1).all()):
-        raise ValueError("no token is allowed")
-    tokens = order.gather(1, allowed.long().argmax(dim=1, keepdim=True)).squeeze(1)
-    return tokens, grammar[state].gather(1, tokens[:, None])[:, 0]
-
-
-def run_without_engine(
-    model: GPT,
-    prompt: Tensor,
-    marks: tuple[int, int, int],
-    tool: Callable[[list[int]], Sequence[int]],
-    grammar: Tensor,
-    max_new_tokens: int = 12,
-) -> list[int]:
-    """Read the whole text again for every token."""
-    text, state, call = prompt.tolist(), torch.tensor([0]), None
-    while len(text) < len(prompt) + max_new_tokens:
-        token, state = constrained_step(model(torch.tensor([text]))[0][:, -1], state, grammar)
-        text.append(token.item())
-        if token == marks[2]:
-            break
-        if token == marks[0]:
-            call = []
-        elif token == marks[1] and call is not None:
-            text.extend(tool(call))
-            call = None
-            if text[-1] == marks[2]:
-                break
-        elif call is not None:
-            call.append(token.item())
-    return text[len(prompt) :]
-
-
-def run_by_searching(
-    model: GPT,
-    prompt: Tensor,
-    marks: tuple[int, int, int],
-    tool: Callable[[list[int]], Sequence[int]],
-    grammar: Tensor,
-    max_new_tokens: int = 12,
-) -> list[int]:
-    """Search the answer for the call that an equals mark ends."""
-    answer: list[int] = []
-    state, done = torch.zeros(1, dtype=torch.long), 0
-    while len(answer) < max_new_tokens and marks[2] not in answer:
-        ids = torch.cat([prompt, torch.tensor(answer, dtype=torch.long)])
-        with torch.no_grad():
-            logits = model(ids[None])[0][:, -1]
-        token, state = constrained_step(logits, state, grammar)
-        answer.append(int(token))
-        if answer[-1] == marks[1] and marks[0] in answer[done:]:
-            begin = len(answer) - answer[::-1].index(marks[0])
-            answer += tool(answer[begin:-1])
-            done = len(answer)
-    return answer
-
-
-def run_in_stages(
-    model: GPT,
-    prompt: Tensor,
-    marks: tuple[int, int, int],
-    tool: Callable[[list[int]], Sequence[int]],
-    grammar: Tensor,
-    max_new_tokens: int = 12,
-) -> list[int]:
-    """Check the sampled token against the grammar's choice, and split the answer at the marks."""
-    answer: list[int] = []
-    state, open_call = torch.tensor([0]), False
-    for _ in range(max_new_tokens):
-        ids = torch.tensor([*prompt.tolist(), *answer])[None]
-        room = sample(model, ids, 1, top_k=1)  # the same logits, if nothing is forbidden
-        logits = model(room[:, :-1])[0][:, -1]
-        (token,), state = (x for x in constrained_step(logits, state, grammar))
-        answer.append(int(token))
-        open_call |= int(token) == marks[0]
-        if int(token) == marks[1] and open_call:
-            last = max(place for place, x in enumerate(answer) if x == marks[0])
-            answer.extend(tool(answer[last + 1 : len(answer) - 1]))
-            open_call = False
-        if answer[-1] == marks[2] or len(answer) >= max_new_tokens:
-            break
-    return answer
-
-
-ANSWERS: tuple[Mistake, ...] = ()
-WHOLE_ANSWERS = {
-    "majority_vote": (vote_with_counters, vote_by_comparing, vote_with_mode),
-    "constrained_step": (step_by_rows, step_with_where, step_by_sorting),
-    "run_with_tool": (run_without_engine, run_by_searching, run_in_stages),
-}
+ANSWERS = (
+    vote("with_mode: torch's most frequent value", (COUNTED, "answers.mode(dim=0).values")),
+    vote(
+        "by_comparing: for each answer, count the answers to the same question that equal it",
+        (COUNTED, "answers.gather(0, votes.argmax(dim=0, keepdim=True)).squeeze(0)"),
+        ("    return", "    votes = (answers[:, None] == answers).sum(dim=1)\n    return"),
+    ),
+    vote(
+        "by_sorting: one question at a time, the answer whose list of places is longest",
+        (COUNTED, "torch.tensor([max(each, key=each.count) for each in answers.T.tolist()])"),
+    ),
+    step(
+        "with_where: masked with where, and max instead of argmax",
+        (CHOSEN, "torch.where(following != -1, logits, -torch.inf).max(dim=-1).indices"),
+        (NEXT, "grammar[state, tokens]"),
+    ),
+    step(
+        "by_sorting: the first of the sorted tokens that is allowed",
+        (CHOSEN, "order.gather(1, allowed.argmax(dim=1, keepdim=True)).squeeze(1)"),
+        ("    tokens =", "    order = logits.argsort(dim=1, descending=True)\n"
+         "    allowed = (following >= 0).gather(1, order).long()\n    tokens ="),
+    ),
+    step(
+        "by_rows: one row at a time, in plain Python",
+        (CHOSEN, "torch.tensor([max((j for j in range(len(x)) if row[j] >= 0), key=lambda j: x[j])"
+         " for x, row in zip(logits.tolist(), following.tolist())])"),
+    ),
+    run(
+        "without_engine: the model reads the whole text again for every token",
+        ("engine.step(torch.tensor([new]))",
+         "model(torch.tensor([prompt.tolist() + answer]))[0][:, -1]"),
+    ),
+    run(
+        "by_searching: the answer is searched for the mark that begins the call",
+        (RESULT, "new += tool(answer[len(answer) - answer[::-1].index(begin) :])"),
+    ),
+    run(
+        "collected: the tokens of a call are collected in a list of their own",
+        ("            start = len(answer) + 1", "            start = []"),
+        (RESULT, "new += tool(start)"),
+        ("        answer += new", "        elif start is not None:\n            start += new\n"
+         "        answer += new"),
+    ),
+)  # fmt: skip

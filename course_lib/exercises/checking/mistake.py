@@ -106,3 +106,8 @@ def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mist
         make(f"{name}_ignored: `{name}` is accepted but never used", *edits)
         for name, *edits in cases
     )
+
+
+def each(make: Callable[..., Mistake], old: str, *cases: tuple[str, str]) -> tuple[Mistake, ...]:
+    """Create mistakes that all replace the same passage."""
+    return tuple(make(text, (old, new)) for text, new in cases)
