@@ -32,7 +32,7 @@ from .feed_forward import FeedForward
 from .kv_cache import AttentionCache, attend_to_past
 from .multi_head import join_heads, split_heads  # noqa: F401  # for your own layer
 from .positions import LearnedPositionalEmbedding
-from .support.engines import Engine, RecomputingEngine, choose_engine
+from .support.engines import Engine, RecomputingEngine, choose_engine, packed
 from .support.input_checks import (
     check_config,
     check_dropout,
@@ -203,7 +203,7 @@ class GPTEngine(Engine):
     """
 
     def __init__(self, model: GPT, max_len: int) -> None:
-        self.model = model
+        self.model, self.output = model, packed(model.output)
         self.caches = [AttentionCache(max_len) for _ in model.layers]
 
     @torch.no_grad()
@@ -216,7 +216,7 @@ class GPTEngine(Engine):
         for layer, cache in zip(layers, self.caches, strict=True):
             x = layer.add_norm1(x, partial(self.attend, layer.self_attn, cache))
             x = layer.add_norm2(x, layer.feed_forward)
-        return model.output(model.norm(x if all_positions else x[:, -1]))
+        return self.output(model.norm(x if all_positions else x[:, -1]))
 
     @staticmethod
     def attend(attention: CausalSelfAttention, cache: AttentionCache, x: Tensor) -> Tensor:

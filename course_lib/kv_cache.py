@@ -21,7 +21,13 @@ from torch.nn import functional as F
 from .decoder import DecoderLayer
 from .masks import causal_mask, padding_mask
 from .multi_head import join_heads, split_heads
-from .support.engines import Engine, RecomputingEngine, choose_engine, joint_projection
+from .support.engines import (
+    Engine,
+    RecomputingEngine,
+    choose_engine,
+    joint_projection,
+    packed,
+)
 from .support.input_checks import (
     check_continues,
     check_ids,
@@ -146,7 +152,7 @@ class DecodingEngine(Engine):
     """
 
     def __init__(self, model: Transformer, src: Tensor, max_len: int) -> None:
-        self.model = model
+        self.model, self.output = model, packed(model.output)
         mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
         self.cross_mask = None if mask.all() else mask
         with torch.no_grad():
@@ -166,7 +172,7 @@ class DecodingEngine(Engine):
         for layer in self.layers:
             x = layer.step(x, self.cross_mask)  # (R, T, d_model)
         x = x if all_positions else x[:, -1]
-        return model.output(x if model.decoder.norm is None else model.decoder.norm(x))
+        return self.output(x if model.decoder.norm is None else model.decoder.norm(x))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
         """Make row i continue row ``rows[i]``; optionally keep only the given ``sources``."""

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from .gpt import initialize_gpt, next_token_loss, text_engine
 from .kv_cache import AttentionCache, attend_to_past
 from .multi_head import join_heads, split_heads
-from .support.engines import Engine
+from .support.engines import Engine, packed
 from .support.input_checks import (
     check_config,
     check_factors,
@@ -307,7 +307,7 @@ class ModernEngine(Engine):
     """
 
     def __init__(self, model: ModernDecoder, max_len: int) -> None:
-        self.model = model
+        self.model, self.output = model, packed(model.output)
         self.caches = [AttentionCache(max_len) for _ in model.layers]
 
     @torch.no_grad()
@@ -323,4 +323,4 @@ class ModernEngine(Engine):
             heads = attend_to_past(q, *cache.append(k, v))  # (B, H, T, d_k)
             x = x + layer.self_attn.w_o(join_heads(heads))  # (B, T, d_model)
             x = x + layer.feed_forward(layer.norm2(x))  # (B, T, d_model)
-        return model.output(model.norm(x if all_positions else x[:, -1]))
+        return self.output(model.norm(x if all_positions else x[:, -1]))

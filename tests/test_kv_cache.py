@@ -14,7 +14,7 @@ from course_lib.beam_search import beam_search
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.kv_cache import AttentionCache, DecodingEngine, decoding_engine
-from course_lib.support.engines import RecomputingEngine, choose_engine
+from course_lib.support.engines import RecomputingEngine, choose_engine, packed
 from course_lib.transformer import Transformer
 
 BOS, EOS = 1, 2
@@ -148,6 +148,22 @@ def test_engines_without_biases_with_other_widths_and_adapters_agree(generator):
 
 
 # --- less work
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1, 24), (16, 24), (2, 3, 24)])
+def test_a_packed_layer_computes_what_the_layer_does(generator, shape, bias):
+    layer = nn.Linear(24, 50, bias).float()
+    x = torch.randn(shape, generator=generator).float()
+    assert packed(layer) is not layer and not packed(layer)(x).requires_grad
+    torch.testing.assert_close(packed(layer)(x), layer(x).detach())
+
+
+def test_only_plain_layers_in_float32_are_packed():
+    plain = nn.Linear(4, 4).float()
+    adapted = parametrizations.weight_norm(nn.Linear(4, 4).float())
+    for layer in (nn.Linear(4, 4).double(), plain.to("meta"), adapted):
+        assert packed(layer) is layer
 
 
 def test_every_token_passes_the_layers_once_and_the_source_is_projected_once_for_all_beams():

@@ -118,6 +118,22 @@ def joint_projection(attention: nn.Module) -> Callable[[Tensor], tuple[Tensor, .
     return lambda x: F.linear(x, weight, bias).split(sizes, dim=-1)
 
 
+def packed(layer: Any) -> Callable[[Tensor], Tensor]:
+    """Return a function that computes what a linear layer does, faster for few rows on a CPU.
+
+    It keeps a copy of the weights in the order in which oneDNN reads them. For a layer that is not
+    plain or not in float32, or on another device, it returns the layer itself.
+    """
+    if not (_is_plain(layer) and torch.backends.mkldnn.is_available()):
+        return layer
+    weight = layer.weight.detach()
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return layer
+    bias = None if layer.bias is None else layer.bias.detach()
+    copy = torch.ops.mkldnn._reorder_linear_weight(weight)
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, copy, bias, "none", [], "")
+
+
 def _is_plain(layer: nn.Module) -> bool:
     """Check that a layer does nothing but multiply by its weight and add its bias."""
     hooks = (*layer._forward_hooks, *layer._forward_pre_hooks)

@@ -269,7 +269,7 @@ EXERCISES = (
             "`model.positions(vectors, self.length)`. For each `layer` in `self.layers`, call "
             "`layer.step(x, self.cross_mask)`.",
             "Keep only the last position unless `all_positions` is set. Then apply "
-            "`model.decoder.norm`, if the model has one, and `model.output`.",
+            "`model.decoder.norm`, if the model has one, and `self.output`.",
         ),
         extras={"no gradients": (without_gradients,), "errors": (rejected_by_the_engine,)},
         methods=("step",),
@@ -405,8 +405,8 @@ DECODING = (
     ),
     engine(
         "norm_forgotten: the decoder's final norm is left out, but a pre-norm model has one",
-        ("model.output(x if model.decoder.norm is None else model.decoder.norm(x))",
-         "model.output(x)"),
+        ("self.output(x if model.decoder.norm is None else model.decoder.norm(x))",
+         "self.output(x)"),
     ),
     engine(
         "sources_stay: `reorder` ignores `sources`, so a row reads the source of another sentence",
