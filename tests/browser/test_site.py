@@ -316,9 +316,9 @@ def test_a_side_trip_is_below_its_chapter_and_its_setup_is_folded(page, theme, w
     page.goto("notebooks/13_kv_cache.html")
     link = page.locator(".bd-sidebar-primary li.current li a")
     assert link.all_text_contents() == [
-        "Side trip: How many bits does a key need?",
-        "Side trip: How few bits does a weight need?",
-        "Side trip: Can a model that’s nearly always wrong save time?",
+        "Side trip: how many bits does a key need?",
+        "Side trip: how few bits does a weight need?",
+        "Side trip: can a model that’s nearly always wrong save time?",
     ]
     page.get_by_role("link", name="How few bits does a weight need?", exact=True).click()
     page.wait_for_url(f"**/{TRIP}")
