@@ -46,6 +46,10 @@ def test_the_papers_own_product_gives_the_numbers_in_table_2(name):
     assert f"{paper_audit.training_cost(name)['GPU-seconds']:.1e}" == f"{printed:.1e}"
 
 
+def test_a_model_on_paper_has_as_many_parameters_as_the_published_one():
+    assert paper_audit.parameter_count(paper_audit.LLAMA_2_7B) == 6_738_415_616
+
+
 def places_that_differ():
     """List the modules and definitions whose docstrings mark a departure from the paper."""
     for path in (ROOT / "course_lib").rglob("*.py"):
