@@ -23,7 +23,7 @@ from playwright.sync_api import Page
 
 from notebooks import ROOT, pages, rewrite
 
-SCALE = 1.25  # so pictures are 800 pixels wide, and viewers show them at this width
+SCALE = 1.25  # so pictures are 675 pixels wide, and viewers show them at this width
 COLORS = 96  # in a picture: the colors that its drawing names, and mixtures of them at edges
 NAMED = re.compile(r"#[0-9A-Fa-f]{6}\b|rgb\([\d,]+\)")
 STYLE = re.compile(r"<style>.*?</style>")  # the colors of the dark theme, which a PNG cannot follow

@@ -14,7 +14,7 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 // only now have all pictures their widths
 addEventListener("load", () => {
-  for (const box of document.querySelectorAll(".bd-article :is(table, p, .output)")) {
+  for (const box of document.querySelectorAll(".bd-article :is(table, .output)")) {
     if (box.scrollWidth <= box.clientWidth) continue;
     box.tabIndex = 0;
     if (box.querySelector(":scope > :is(img, svg)")) box.classList.add("scrolls");

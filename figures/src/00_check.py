@@ -14,12 +14,13 @@ MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 HEAD = "def causal_mask(length, device=None):"
 STUB = "    raise NotImplementedError"
 SIZES = "    check_sizes(length=length)"
-ONES = f"{SIZES}\n    ones = torch.ones(length, length, dtype=torch.bool, device=device)"
+ARGUMENTS = "length, length, dtype=torch.bool, device=device"
+ONES = f"{SIZES}\n    ones = torch.ones(\n        {ARGUMENTS}\n    )"
 UPPER, LOWER = (f"{ONES}\n    return ones.{name}()" for name in ("triu", "tril"))
 COLORS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
 HIDDEN = "••••"
 SECONDS = 12  # of one round
-LEFT, WIDE, ROW = 20, 600, 20
+LEFT, WIDE, ROW = 20, 500, 20
 
 
 def attempts() -> list[tuple[str, Report]]:
@@ -49,7 +50,7 @@ def written(y: float, body: str) -> list[str]:
     """Draw a cell with a definition; the correct answer, an exercise of chapter 06, is hidden."""
     lines = [HEAD, *body.replace("tril", HIDDEN).split("\n")]
     look = f'<text font-family="{MONO}" xml:space="preserve" '
-    rows = [text(LEFT + 10, y + ROW * n, line, size=13.4) for n, line in enumerate(lines)]
+    rows = [text(LEFT + 10, y + ROW * n, line, size=14) for n, line in enumerate(lines)]
     box = Box(LEFT, y - ROW, WIDE, ROW * len(lines) + 12)
     return [rect(box), *(row.replace("<text ", look) for row in rows)]
 
@@ -57,7 +58,7 @@ def written(y: float, body: str) -> list[str]:
 def reported(y: float, report: Report) -> list[str]:
     """Draw a report: its verdict in color, and then the hint and the numbers, or the stages."""
     color = COLORS[report.title[0]]
-    below = [report.ladder] if report.passed else [*textwrap.wrap(report.hint, 80), report.detail]
+    below = [report.ladder] if report.passed else [*textwrap.wrap(report.hint, 66), report.detail]
     rows = [text(LEFT + 22, y, report.title, bold=True, color=color)]
     rows += [text(LEFT + 22, y + ROW * n, row) for n, row in enumerate(filter(None, below), 1)]
     bar = Box(LEFT + 8, y - 15, 4, ROW * len(rows))

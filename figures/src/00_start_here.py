@@ -36,13 +36,13 @@ def legend(x: float, y: float) -> str:
     roles += (("V", VALUE, "value: what a position passes on"),)
     return group(
         badge(x + 12, y, "05"),
-        text(x + 36, y + 5, "the chapter that builds the part"),
+        text(x + 30, y + 5, "the chapter that builds the part"),
         mask_grid(x - 1, y + 18, "both"),
-        text(x + 36, y + 36, "mask: hatched, may not look"),
+        text(x + 30, y + 36, "mask: hatched, may not look"),
         *(
             group(
                 text(x + 12, y + 67 + 26 * i, name, bold=True, anchor="middle", color=shade(role)),
-                text(x + 36, y + 67 + 26 * i, words),
+                text(x + 30, y + 67 + 26 * i, words),
             )
             for i, (name, role, words) in enumerate(roles)
         ),
@@ -59,5 +59,5 @@ def draw(lit: str | None = None) -> str:
         TITLE,
         DESC,
         SOURCE.bottom + 36 - UP,
-        move(0, -UP, architecture(lit), legend(30, 196), ends()),
+        move(0, -UP, architecture(lit), legend(18, 196), ends()),
     )

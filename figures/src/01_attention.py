@@ -3,7 +3,7 @@
 from math import exp, sqrt
 
 from colors import INK, KEY, QUERY, VALUE, mix, shade
-from drawing import Box, arrow, group, page, polygon, rect, text
+from drawing import Box, arrow, group, lines, page, polygon, rect, text
 from token_cells import number, vector
 
 TITLE = "Attention averages the values, weighted by how well\neach key matches the query"
@@ -11,9 +11,9 @@ SOURCE = ("three", "hundred", "forty", "five")
 ASKED = [2.0, 1.0]
 KEYS = [[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]
 VALUES = [[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]
-FIRST, STEP, CELL = 206, 48, 40
-KEY_X, SCORE_X, BAR_X, VALUE_X, OUT_X = 94, 222, 284, 402, 546
-BAR, FLOW = 64, 22  # px that stand for a weight of 1: the length of its bar, the width of its flow
+FIRST, STEP, CELL = 206, 48, 38
+KEY_X, SCORE_X, BAR_X, VALUE_X, OUT_X = 86, 202, 246, 336, 450
+BAR, FLOW = 52, 22  # px that stand for a weight of 1: the length of its bar, the width of its flow
 
 
 def scores() -> list[float]:
@@ -92,7 +92,7 @@ def draw() -> str:
         "A query of two numbers meets the keys of the four source words three, hundred, forty and "
         f"five. The scores become weights: {', '.join(f'{w:.2f}' for w in weights)}. Lines as wide "
         "as the weights lead from the four values to the output, almost all of it from five.",
-        428,
+        444,
         query(),
         headings(),
         *(
@@ -102,9 +102,5 @@ def draw() -> str:
         *(row(i, *pair) for i, pair in enumerate(zip(scores(), weights, strict=True))),
         vector(out, output, color=VALUE),
         text(out.cx, out.y - 10, "output", anchor="middle", bold=True, color=shade(VALUE)),
-        text(
-            20,
-            404,
-            f"first number of the output:  {terms} = {number(output[0])}",
-        ),
+        lines(20, 404, f"first number of the output:\n{terms} = {number(output[0])}"),
     )

@@ -3,14 +3,14 @@
 from math import exp, sqrt
 
 from colors import BOX_FILL, INK, KEY, QUERY, VALUE, shade, tint
-from drawing import Box, arrow, centered, group, page, rect, text
+from drawing import Box, arrow, centered, group, lines, page, rect, text
 from token_cells import cell, heat
 
 TITLE = "Every query has one row in the scores, in the weights,\nand in the output"
 Q = [[2.0, 0.0, 1.0], [0.0, 1.0, -1.0]]
 K = [[1.0, 0.0, 0.5], [-1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.5, -0.5, 1.0]]
-D_V, CELL, CENTRE = 2, 20, 152
-GAP, STEP = 28, 88  # px for a sign between two matrices, and for the softmax
+D_V, CELL, CENTRE = 2, 17, 152
+GAP, STEP = 24, 80  # px for a sign between two matrices, and for the softmax
 
 
 def weights() -> list[list[float]]:
@@ -47,7 +47,7 @@ def first_row(x: float, columns: int) -> str:
 def draw() -> str:
     """Draw Q K^T, its softmax, and the product with V, from left to right."""
     T, S, d_k = len(Q), len(K), len(Q[0])
-    q = 26
+    q = 20
     k = q + d_k * CELL + GAP
     scores = k + S * CELL + GAP
     shares = scores + S * CELL + STEP
@@ -59,7 +59,7 @@ def draw() -> str:
         "From left to right: Q, with T rows of d_k numbers, times K transposed gives scores with T "
         "rows and S columns. They are divided by the root of d_k, and softmax makes the weights. "
         "The weights times V give the output, T rows of d_v numbers. One row is framed throughout.",
-        262,
+        278,
         matrix(q, T, d_k, "Q", "(T, d_k)", QUERY),
         matrix(k, d_k, S, "Kᵀ", "(d_k, S)", KEY),
         matrix(scores, T, S, "scores", "(T, S)", None),
@@ -72,7 +72,9 @@ def draw() -> str:
         centered(shares - STEP / 2, CENTRE - 34, "÷ √d_k"),
         centered(shares - STEP / 2, CENTRE - 15, "softmax"),
         *(first_row(x, n) for x, n in ((q, d_k), (scores, S), (shares, S), (out, D_V))),
-        text(
-            20, 245, "Framed: one query. Bright: a large weight. Every row of weights adds up to 1."
+        lines(
+            20,
+            240,
+            "Framed: one query. Bright: a large weight.\nEvery row of weights adds up to 1.",
         ),
     )

@@ -14,9 +14,9 @@ DESC = (
     "last column. Their outputs, side by side, make 6 numbers again and are mixed."
 )
 HEADS = ("Head 0", "Head 1", "Head 2")
-D_K, TOKENS, CELL = 2, 4, 18
+D_K, TOKENS, CELL = 2, 4, 16
 D_MODEL = D_K * len(HEADS)
-MIDDLE, PITCH = 320, 184
+MIDDLE, PITCH = 270, 164
 OUT_Y, MIX_Y, JOIN_Y, HEAD_Y, CUT_Y, IN_Y = 80, 134, 186, 240, 374, 460
 
 
@@ -32,13 +32,13 @@ LOOKS = (weights((0, 1, 2, 3)), weights((0, 0, 1, 2)), weights((3, 3, 3, 3)))
 
 def head(x: float, name: str, look: list[list[float]]) -> str:
     """Draw one head with its own narrow V, K and Q, weights, and output."""
-    box = Box(x - 82, HEAD_Y, 164, 88)
+    box = Box(x - 76, HEAD_Y, 152, 80)
     cuts = zip((x - 50, x, x + 50), "VKQ", (VALUE, KEY, QUERY), strict=True)
     return group(
         attention(box, words=""),
-        text(box.x + 14, box.y + 38, name, bold=True),
-        badge(box.x + 27, box.y + 61, "01"),
-        heat(box.right - 4 * CELL - 14, box.y + 8, look, CELL),
+        text(box.x + 11, box.y + 34, name, bold=True),
+        badge(box.x + 27, box.y + 56, "01"),
+        heat(box.right - 4 * CELL - 12, box.y + 8, look, CELL),
         *(
             group(
                 arrow([(at, CUT_Y), (at, box.bottom)], color=color, width=2.2),
@@ -77,15 +77,15 @@ def draw() -> str:
     """Draw three heads between one wide input and one wide output."""
     places = [MIDDLE + (i - 1) * PITCH for i in range(len(HEADS))]
     ends = [at for x in places for at in (x - 50, x, x + 50)]
-    shell = Box(places[0] - 94, 122, places[-1] - places[0] + 188, FORK - 122 + 20)
-    mixing = Box(MIDDLE - 54, MIX_Y, 108, 30)
+    shell = Box(places[0] - 86, 122, places[-1] - places[0] + 172, FORK - 122 + 20)
+    mixing = Box(MIDDLE - 46, MIX_Y, 92, 30)
     return page(
         TITLE,
         DESC,
         IN_Y + 72,
         sheets(shell),
-        text(shell.x + 14, shell.y + 26, "Multi-head attention", bold=True),
-        badge(shell.x + 196, shell.y + 21, "02"),
+        text(shell.x + 10, shell.y + 26, "Multi-head attention", bold=True),
+        badge(shell.x + 187, shell.y + 21, "02"),
         text(MIDDLE + 70, JOIN_Y + 14, f"{len(HEADS)} heads of d_v = {D_K}"),
         text(20, IN_Y + 52, "Queries run down, keys run across; bright means a large weight."),
         path([(MIDDLE, IN_Y), (MIDDLE, FORK)]),

@@ -6,7 +6,7 @@ from token_cells import cell
 
 TITLE = "Split the last axis, then swap two axes:\nevery head gets its columns of every token"
 HEADS = ("#CC79A7", "#E69F00", "#56B4E9")  # no roles: three heads
-L, D_K, CELL = 2, 2, 30
+L, D_K, CELL = 2, 2, 28
 TOP = 118
 
 
@@ -40,7 +40,7 @@ def heads(x: float, exchange: bool) -> str:
     return group(
         *(
             group(
-                text(x - 10, TOP + 34 + h * 76, f"head {h}", anchor="end"),
+                text(x - 10, TOP + 33 + h * 76, f"head {h}", anchor="end"),
                 cells(x, TOP + h * 76, table),
             )
             for h, table in enumerate(by_head(exchange))
@@ -58,12 +58,12 @@ def draw() -> str:
         "view alone, head 0 has columns 0 to 3 of token 0 and nothing of token 1.",
         372,
         text(20, TOP - 14, "(L, H · d_k)", bold=True),
-        cells(76, y, numbers()),
-        *(text(66, y + 20 + i * CELL, f"token {i}", anchor="end") for i in range(L)),
-        arrow([(260, y + CELL), (298, y + CELL)], width=2.2),
-        text(390, TOP - 14, "(H, L, d_k)", anchor="middle", bold=True),
-        heads(360, exchange=True),
-        text(554, TOP - 14, "view alone: mixed", anchor="middle", bold=True),
-        heads(534, exchange=False),
+        cells(68, y, numbers()),
+        *(text(60, y + 19 + i * CELL, f"token {i}", anchor="end") for i in range(L)),
+        arrow([(241, y + CELL), (264, y + CELL)], width=2.2),
+        text(354, TOP - 14, "(H, L, d_k)", anchor="middle", bold=True),
+        heads(326, exchange=True),
+        text(488, TOP - 14, "view alone", anchor="middle", bold=True),
+        heads(460, exchange=False),
         text(20, 356, "Both results have the right shape, but view alone mixes the tokens."),
     )

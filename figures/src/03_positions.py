@@ -14,9 +14,9 @@ DESC = (
     "a cosine, and the vector of all its numbers is added to the embedding."
 )
 D_MODEL, PAIRS, LAST, CHOSEN = 16, 4, 40, 13
-LEFT, PX = 34, 8.0  # the waves begin at LEFT; one position takes PX
+LEFT, PX = 28, 6.5  # the waves begin at LEFT; one position takes PX
 TOP, PITCH, HEIGHT = 142, 80, 22
-CLOCK_X, SIN_X, COS_X = 428, 492, 552
+CLOCK_X, SIN_X, COS_X = 338, 396, 456
 
 
 def rate(pair: int) -> float:
@@ -66,7 +66,7 @@ def encoding() -> list[float]:
 
 def whole(y: float) -> str:
     """Draw the vector of the chosen position, and where the model adds it."""
-    size = 22
+    size = 18
     return group(
         wave(LEFT + 14, y - 20),
         text(LEFT + 38, y - 15, f"all {D_MODEL} numbers of position {CHOSEN}"),

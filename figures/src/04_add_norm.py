@@ -12,8 +12,8 @@ TITLE = (
 )
 OLD = [2.0, 0.6, 3.4, 1.2, 2.6, 0.2]
 CHANGE = [0.8, -0.5, 1.4, 0.6, -0.9, -0.6]
-CENTRE, SIDE = 164, 34  # the main path, and the path around the sub-layer
-NAME_X, BARS_X, BARS_W, UNIT = 284, 372, 146, 13.0  # one unit of a number is 13 px high
+CENTRE, SIDE = 128, 20  # the main path, and the path around the sub-layer
+NAME_X, BARS_X, BARS_W, UNIT = 236, 320, 112, 13.0  # one unit of a number is 13 px high
 OUT_Y, NORM_Y, SUM_Y, SUB_Y, IN_Y = 122, 202, 264, 348, 428
 
 
@@ -46,20 +46,20 @@ def bars(y: float, values: list[float], name: str) -> str:
         *(rect(box, fill=LINE, stroke=None, radius=0) for box in boxes),
         path([(BARS_X - 4, y), (BARS_X + BARS_W + 4, y)], color=INK, width=1),
         text(NAME_X, y + 5, name),
-        text(BARS_X + BARS_W + 16, y - 5, f"mean {mean}"),
-        text(BARS_X + BARS_W + 16, y + 14, f"spread {deviation}"),
+        text(BARS_X + BARS_W + 12, y - 5, f"mean {mean}"),
+        text(BARS_X + BARS_W + 12, y + 14, f"spread {deviation}"),
     )
 
 
 def flow() -> str:
     """Draw the path of a vector through a sub-layer, around it, and through Add & Norm."""
-    strip = Box(56, NORM_Y - 48, 216, SUM_Y - NORM_Y + 68)
-    norm, sub = Box(CENTRE - 66, NORM_Y - 15, 132, 30), Box(CENTRE - 66, SUB_Y - 19, 132, 38)
+    strip = Box(32, NORM_Y - 48, 192, SUM_Y - NORM_Y + 68)
+    norm, sub = Box(CENTRE - 60, NORM_Y - 15, 120, 30), Box(CENTRE - 60, SUB_Y - 19, 120, 38)
     fork = IN_Y - 36
     return group(
         rect(strip, **look("04", None)),
         badge(strip.right - 18, strip.y + 19, "04"),
-        text(strip.x + 10, strip.y + 24, "Add & norm"),
+        text(strip.x + 8, strip.y + 24, "Add & norm"),
         rect(norm, fill=PAPER),
         centered(norm.cx, norm.cy, "LayerNorm"),
         rect(sub, fill=PAPER),
@@ -94,7 +94,7 @@ def draw() -> str:
             for y, x, values, name in (
                 (OUT_Y + 8, CENTRE + 10, normed(), "output"),
                 (SUM_Y, CENTRE + 12, total(), "sum"),
-                (SUB_Y, CENTRE + 70, CHANGE, "change"),
+                (SUB_Y, CENTRE + 64, CHANGE, "change"),
                 (IN_Y, CENTRE + 6, OLD, "old vector"),
             )
         ),

@@ -7,12 +7,12 @@ from colors import INK, LINE
 from drawing import Box, centered, group, page, path, rect, text
 
 TITLE = (
-    "A path goes through each sub-layer or skips it, so three\n"
-    "sub-layers give eight paths; the gradient is their sum"
+    "A path goes through each sub-layer or skips it, so\n"
+    "three give eight paths; the gradient is their sum"
 )
-PLACES = (120, 200, 280)  # px: the middle of each sub-layer
+PLACES = (74, 144, 214)  # px: the middle of each sub-layer
 FIRST, PITCH = 118, 34  # px: the first row, and the distance between rows
-SLOPES = {0.1: 520, -0.5: 612}  # the slope of every sub-layer, and its column in px
+SLOPES = {0.1: 440, -0.5: 518}  # the slope of every sub-layer, and its column in px
 MINUS = "−"
 
 
@@ -27,12 +27,12 @@ def row(y: float, passed: tuple[int, ...]) -> str:
     subscripts = "₁₂₃"
     names = [f"f{subscripts[i]}" for i in passed]
     return group(
-        path([(52, y), (340, y)], color=INK if not passed else LINE, width=4 if not passed else 2),
+        path([(20, y), (262, y)], color=INK if not passed else LINE, width=4 if not passed else 2),
         *(
             group(rect(box), centered(box.cx, box.cy, name))
             for box, name in zip(boxes, names, strict=True)
         ),
-        text(352, y + 5, " · ".join(f"{name}′" for name in names) or "1"),
+        text(274, y + 5, " · ".join(f"{name}′" for name in names) or "1"),
         *(
             text(x, y + 5, signed(round(prod([slope] * len(passed)), 3)), anchor="end")
             for slope, x in SLOPES.items()
@@ -51,14 +51,14 @@ def draw() -> str:
         "right, and the sums below: 1.331 if every slope is 0.1, and 0.125 if every slope is "
         "minus 0.5.",
         bottom + 34,
-        text(352, 88, "slope of path"),
+        text(274, 88, "slope of path"),
         *(
             text(x, 88, f"f′ = {signed(slope)}", anchor="end", bold=True)
             for slope, x in SLOPES.items()
         ),
         *(row(FIRST + i * PITCH, chosen) for i, chosen in enumerate(paths)),
-        path([(352, bottom - 14), (612, bottom - 14)]),
-        text(352, bottom + 8, "sum", bold=True),
+        path([(274, bottom - 14), (518, bottom - 14)]),
+        text(274, bottom + 8, "sum", bold=True),
         *(
             text(x, bottom + 8, signed(round((1 + slope) ** 3, 3)), anchor="end", bold=True)
             for slope, x in SLOPES.items()

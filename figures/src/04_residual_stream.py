@@ -9,25 +9,25 @@ TITLE = (
     "in post-norm the norms are on the line itself"
 )
 NAMES = ("attention", "feed forward", "attention", "feed forward")
-FIRST, PITCH, REACH = 92, 136, 64  # px; from where a sub-layer reads to where it adds
+FIRST, PITCH, REACH = 84, 116, 52  # px; from where a sub-layer reads to where it adds
 STREAMS = {"pre-norm": 132, "post-norm": 300}
 
 
 def norm(x: float, y: float) -> str:
     """Draw a norm."""
-    box = Box(x - 21, y - 12, 42, 24)
+    box = Box(x - 20, y - 12, 40, 24)
     return group(rect(box, fill=PAPER), centered(box.cx, box.cy, "norm"))
 
 
 def sublayer(x: float, y: float, name: str, pre_norm: bool) -> str:
     """Draw a sub-layer below the stream: it reads on the left and adds on the right."""
-    box = Box(x - 22, y + 70, 108, 30)
+    box = Box(x - 23, y + 70, 98, 30)
     return group(
         arrow([(x, y), (x, box.y)]),
         arrow([(x + REACH, box.y), (x + REACH, y + 9)]),
         rect(box),
         centered(box.cx, box.cy, name),
-        norm(x, y + 40) if pre_norm else norm(x + REACH + 40, y),
+        norm(x, y + 40) if pre_norm else norm(x + REACH + 34, y),
         plus(x + REACH, y),
     )
 
@@ -38,7 +38,7 @@ def stream(name: str, y: float) -> str:
     return group(
         text(20, y - 26, name, bold=True),
         text(20, y + 5, "x", bold=True),
-        arrow([(38, y), (624, y)], color=INK, width=4),
+        arrow([(36, y), (526, y)], color=INK, width=4),
         *(
             sublayer(x - 20, y, each, name == "pre-norm")
             for x, each in zip(places, NAMES, strict=True)

@@ -12,7 +12,7 @@ DESC = (
     "the same small hexagon; no line joins them."
 )
 X = [1.0, -0.5, 0.5, 2.0]
-D_MODEL, D_FF, CELL = len(X), 8, 38
+D_MODEL, D_FF, CELL = len(X), 8, 37
 W1 = [
     [1.0, -1.0, 0.5, 0.0, -0.5, 1.0, 0.0, -1.0],
     [0.5, 1.0, -1.0, 0.5, 0.0, -0.5, 1.0, 0.0],
@@ -20,7 +20,7 @@ W1 = [
     [0.5, -0.5, 0.5, 1.0, -1.0, -0.5, 0.5, -0.5],
 ]
 W2 = [[0.5 * W1[j][i] for j in range(D_MODEL)] for i in range(D_FF)]
-WIDE = Box(14, 140, 376, 236)
+WIDE = Box(10, 140, 340, 236)
 OUT_Y, RELU_Y, UP_Y, IN_Y = 92, 192, 292, 392
 
 
@@ -56,7 +56,7 @@ def inside() -> str:
     lifted, kept, output = stages()
     mid = WIDE.cx
     return group(
-        polygon(hexagon(WIDE, 0.13), **look("05", None)),
+        polygon(hexagon(WIDE, 0.11), **look("05", None)),
         arrow([(mid, IN_Y), (mid, UP_Y + 32)]),
         arrow([(mid, UP_Y), (mid, RELU_Y + 32)]),
         arrow([(mid, RELU_Y), (mid, OUT_Y + 32)]),
@@ -71,14 +71,15 @@ def inside() -> str:
 
 def position(x: float, word: str) -> str:
     """Draw the same network at another position, small and without its numbers."""
-    shape = Box(x - 31, WIDE.cy - 30, 62, 60)
-    ends = (Box(x - 28, IN_Y + 9, 56, 14), Box(x - 28, OUT_Y + 9, 56, 14))
+    shape = Box(x - 23, WIDE.cy - 28, 46, 56)
+    half = 5 + 4 * len(word)
+    ends = (Box(x - 22, IN_Y + 10, 44, 11), Box(x - 22, OUT_Y + 10, 44, 11))
     return group(
         arrow([(x, ends[0].y), (x, shape.bottom)]),
         arrow([(x, shape.y), (x, ends[1].bottom)]),
         feed_forward(shape, words=""),
         *(vector(end, [0] * D_MODEL, numbers=False) for end in ends),
-        token(Box(x - 34, IN_Y + 44, 68, 28), word),
+        token(Box(x - half, IN_Y + 44, 2 * half, 28), word),
     )
 
 
@@ -90,6 +91,6 @@ def draw() -> str:
         IN_Y + 92,
         inside(),
         token(Box(WIDE.cx - 34, IN_Y + 44, 68, 28), "three"),
-        *(position(436 + 76 * i, w) for i, w in enumerate(("hundred", "forty", "five"))),
-        text(512, OUT_Y - 8, "the same weights again", anchor="middle"),
+        *(position(x, word) for x, word in ((390, "hundred"), (453, "forty"), (508, "five"))),
+        text(448, OUT_Y - 8, "the same weights again", anchor="middle"),
     )

@@ -11,7 +11,7 @@ DESC = (
     "hatch every cell that one of them hatches."
 )
 TARGET = ("[bos]", "drei", "hundert", "fünf", "[pad]")
-CELL, LEFT, TOP, PITCH = 29, 86, 156, 187
+CELL, LEFT, TOP, PITCH = 26, 82, 156, 156
 LENGTH = len(TARGET)
 SIDE = CELL * LENGTH
 
@@ -50,7 +50,7 @@ def square(x: float, query: int, key: int, allowed: bool) -> str:
 
 def legend(y: float) -> str:
     """Explain a dot and a hatched cell."""
-    box, hatch = Box(86, y - 16, 22, 22), Box(290, y - 16, 22, 22)
+    box, hatch = Box(82, y - 16, 22, 22), Box(270, y - 16, 22, 22)
     return group(
         cell(box),
         circle(box.cx, box.cy, 4.5, fill=INK, stroke=INK),

@@ -6,8 +6,8 @@ from model_layers import CENTRE, ENCODER_H, LAYER_W, encoder_layer, small_layer
 from token_cells import column, token
 
 TITLE = (
-    "In an encoder layer, tokens look at each other, and then each\n"
-    "is transformed alone. N such layers compute the memory"
+    "In an encoder layer, tokens look at each other, then\n"
+    "each is transformed alone. N layers compute memory"
 )
 DESC = (
     "Left, one encoder layer from bottom to top: multi-head attention, add and norm, feed "
@@ -15,8 +15,8 @@ DESC = (
     "vectors of three, hundred, forty and five into as many vectors of memory."
 )
 WORDS = ("three", "hundred", "forty", "five")
-LAYER_X, LAYER_Y = 18, 122
-STACK_X, STACK_W, STACK_H = 332, 288, 62
+LAYER_X, LAYER_Y = 9, 122
+STACK_X, STACK_W, STACK_H = 269, 262, 62
 TOPS = (146, 246, 330)  # upper edges of the layers: N, 2 and 1
 MEMORY_Y, IN_Y, WORDS_Y = 84, 416, 460
 PLACES = [STACK_X + STACK_W * (i + 0.5) / len(WORDS) for i in range(len(WORDS))]
@@ -47,7 +47,7 @@ def stack() -> str:
             for i, name in ((0, "layer N"), (1, "layer 2"), (2, "layer 1"))
         ),
         vectors(IN_Y),
-        *(token(Box(x - 34, WORDS_Y, 68, 28), w) for x, w in zip(PLACES, WORDS, strict=True)),
+        *(token(Box(x - 31.5, WORDS_Y, 63, 28), w) for x, w in zip(PLACES, WORDS, strict=True)),
     )
 
 

@@ -5,7 +5,7 @@ from drawing import Box, arrow, centered, group, lines, page, rect, text
 
 TITLE = "Two hops: read the number, go there,\nread again, and go once more"
 CELLS = (3, 5, 0, 1, 2, 4)
-LEFT, PITCH, TOP = 52, 92, 176  # px: the first cell, the distance between cells, the upper edge
+LEFT, PITCH, TOP = 25, 86, 176  # px: the first cell, the distance between cells, the upper edge
 SIZE = 60  # px, of a cell
 
 

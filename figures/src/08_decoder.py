@@ -15,21 +15,21 @@ from model_layers import (
 from token_cells import column
 
 TITLE = (
-    "A decoder layer attends to the target so far, then to the\n"
-    "memory, and then transforms each position on its own"
+    "A decoder layer attends to the target so far and to\n"
+    "memory, then transforms each position on its own"
 )
 DESC = (
     "One decoder layer from bottom to top: masked self-attention over the target so far, "
     "cross-attention whose values and keys come from memory on the left and whose queries "
     "come from below, and feed forward, each followed by add and norm."
 )
-X, Y = 168, 106
-MEMORY = Box(30, Y + MEMORY_Y - 18, 100, 36)
+X, Y = 142, 106
+MEMORY = Box(14, Y + MEMORY_Y - 18, 100, 36)
 
 
 def encoder() -> str:
     """Draw the encoder as a small stack, with the memory vectors above it."""
-    layers = [Box(24, MEMORY.bottom + 22 + 76 * i, 112, 62) for i in range(2)]
+    layers = [Box(10, MEMORY.bottom + 22 + 76 * i, 108, 62) for i in range(2)]
     return group(
         *(column(Box(MEMORY.x + 2 + 26 * i, MEMORY.y, 18, 36), 4) for i in range(4)),
         arrow([(MEMORY.cx, layers[0].y), (MEMORY.cx, MEMORY.bottom)]),
@@ -42,7 +42,7 @@ def encoder() -> str:
 
 def note(part: Box, name: str, words: str) -> str:
     """Write a note next to a part."""
-    x, y = X + LAYER_W + 18, Y + part.cy - 14
+    x, y = X + LAYER_W + 12, Y + part.cy - 14
     return group(text(x, y, name, bold=True), lines(x, y + 20, words))
 
 
@@ -59,7 +59,7 @@ def draw() -> str:
         arrow([(middle, Y), (middle, Y - 28)]),
         arrow([(middle, lower + 26), (middle, lower)]),
         centered(middle, lower + 38, "target so far, one vector for each token"),
-        note(FEED, "feed forward", "each position on its own"),
+        note(FEED, "feed forward", "each position\non its own"),
         note(LOOK, "cross-attention", "queries from here,\nkeys and values\nfrom memory"),
-        note(LOOK_BACK, "self-attention", "masked, so it sees\nno later token"),
+        note(LOOK_BACK, "self-attention", "masked: it sees\nno later token"),
     )

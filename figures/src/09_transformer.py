@@ -7,8 +7,8 @@ from drawing import Box, arrow, group, lines, move, page, path, rect, text
 from token_cells import token
 
 TITLE = (
-    "Three boxes are new in this chapter. The vectors between\n"
-    "them have the shape (B, tokens, d_model)"
+    "Three boxes are new in this chapter. The vectors\n"
+    "between them have the shape (B, tokens, d_model)"
 )
 DESC = (
     "The map of the model, in which only the two embeddings and the output logits are lit. On the "
@@ -38,7 +38,7 @@ def shapes() -> str:
     return group(
         text(LEFT - 9, EMBED_Y - 6, "(B, S, d_model)", anchor="end"),
         text(RIGHT + 9, EMBED_Y - 6, "(B, T, d_model)"),
-        text(LEFT + 4, ENCODER_Y - 26, "(B, S, d_model)"),
+        text(LEFT - 9, ENCODER_Y - 6, "(B, S, d_model)", anchor="end"),
         text(RIGHT + 9, DECODER_Y - 5, "(B, T, d_model)"),
     )
 

@@ -22,7 +22,7 @@ STEPS = (  # the number of the merge, and the new token: the trace of the chapte
     ("8: t + een", "teen"),
 )
 IDS = ("260", "263", "83", "71")
-LEFT, TOP, WIDE, PITCH, HIGH = 150, 92, 50, 40, 30
+LEFT, TOP, WIDE, PITCH, HIGH = 148, 92, 41, 40, 30
 
 
 def glued(tokens: list[str], new: str) -> list[str]:

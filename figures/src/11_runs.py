@@ -8,7 +8,7 @@ from drawing import Plot, page, path, text
 
 RECORD = Path(__file__).resolve().parents[2] / "course_lib" / "records" / "broken_runs.json"
 TITLE = "The two runs with the lowest loss\ntranslate nothing"
-PLOT, EVERY = Plot(100, 7.5, right=408, bottom=330), 2  # steps and nats; steps per recorded loss
+PLOT, EVERY = Plot(100, 7.5, right=304, bottom=330), 2  # steps and nats; steps per recorded loss
 STYLES = {  # by run: color, dash, and the height of its label in nats
     "no warm-up": (SOFT, "1 4", 4.25),
     "SGD × 160": (KEY, "8 3 2 3", 2.05),

@@ -1,14 +1,14 @@
 """Chapter 11: training, in which all positions predict their next tokens at the same time."""
 
 from colors import INK, PAPER, SOFT
-from drawing import Box, arrow, centered, group, page, path, rect, text
+from drawing import Box, arrow, centered, group, lines, page, path, rect, text
 from model_layers import small_layer
 from model_parts import badge
 from token_cells import token
 
 TITLE = (
-    "In training, every position predicts its next token at once,\n"
-    "each from the true tokens before it"
+    "In training, every position predicts its next token\n"
+    "at once, each from the true tokens before it"
 )
 DESC = (
     "Six tokens from [bos] to vierzig enter the decoder together; above them are the six "
@@ -18,8 +18,8 @@ DESC = (
 TARGET = ("[bos]", "drei", "hundert", "fünf", "und", "vierzig", "[eos]")
 READ, PREDICT = TARGET[:-1], TARGET[1:]
 SHOWN = 2  # the position whose view is drawn boldly
-LEFT, PITCH = 188, 73
-OUT_Y, LOSS, DECODER, IN_Y = 90, Box(160, 146, 464, 34), Box(160, 212, 464, 132), 372
+LEFT, PITCH = 142, 63
+OUT_Y, LOSS, DECODER, IN_Y = 90, Box(134, 146, 394, 34), Box(134, 212, 394, 132), 372
 PLACES = [LEFT + PITCH * (i + 0.5) for i in range(len(READ))]
 
 
@@ -27,7 +27,7 @@ def row(y: float, words: tuple[str, ...]) -> str:
     """Draw one token for each position."""
     return group(
         *(
-            token(Box(x - 34, y, 68, 28), word, lit=i == SHOWN)
+            token(Box(x - 30, y, 60, 28), word, lit=i == SHOWN)
             for i, (x, word) in enumerate(zip(PLACES, words, strict=True))
         )
     )
@@ -52,12 +52,12 @@ def views() -> str:
 
 def encoder() -> str:
     """Draw the path of the source through the encoder into the decoder."""
-    layer = Box(20, DECODER.y + 46, 108, 62)
+    layer = Box(12, DECODER.y + 46, 104, 62)
     return group(
-        rect(Box(14, IN_Y - 6, 120, 44), fill=PAPER, stroke=INK, width=1, radius=7),
-        centered(74, IN_Y + 7, "three hundred"),
-        centered(74, IN_Y + 25, "forty-five"),
-        arrow([(74, IN_Y - 6), (74, layer.bottom)]),
+        rect(Box(10, IN_Y - 6, 108, 44), fill=PAPER, stroke=INK, width=1, radius=7),
+        centered(64, IN_Y + 7, "three hundred"),
+        centered(64, IN_Y + 25, "forty-five"),
+        arrow([(64, IN_Y - 6), (64, layer.bottom)]),
         small_layer(layer),
         text(layer.cx, layer.y - 12, "encoder", anchor="middle"),
         arrow([(layer.right, layer.cy), (DECODER.x, layer.cy)], width=2.2),
@@ -71,7 +71,7 @@ def draw() -> str:
         DESC,
         440,
         rect(DECODER, radius=12, fill=PAPER),
-        text(DECODER.x + 20, DECODER.cy + 28, "decoder", turn=-90),
+        text(DECODER.x + 19, DECODER.cy + 28, "decoder", turn=-90),
         views(),
         *(arrow([(x, IN_Y), (x, DECODER.bottom)]) for x in PLACES),
         *(arrow([(x, DECODER.y), (x, LOSS.bottom)]) for x in PLACES),
@@ -82,6 +82,6 @@ def draw() -> str:
         row(OUT_Y, PREDICT),
         row(IN_Y, READ),
         encoder(),
-        text(LEFT - 6, OUT_Y + 19, "tgt_out: to predict", anchor="end", bold=True),
-        text(LEFT + 4, IN_Y + 48, "tgt_in: to read, shifted one position to the right", bold=True),
+        lines(LEFT - 8, OUT_Y + 10, "tgt_out:\nto predict", anchor="end", bold=True),
+        text(LEFT, IN_Y + 48, "tgt_in: to read, shifted one position to the right", bold=True),
     )

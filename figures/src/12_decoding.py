@@ -15,13 +15,13 @@ DESC = (
 )
 TARGET = ("[bos]", "dreihundert", "fünf", "undvierzig", "[eos]")
 STEPS = len(TARGET) - 1
-LEFT, PITCH, WIDE, FIRST, STEP = 20, 98, 94, 142, 54
-MODEL_X, CHOSEN_X = 430, 526
+LEFT, WIDE, FIRST, STEP = 20, (48, 92, 46, 86, 48), 142, 54
+MODEL_X, CHOSEN_X = 330, 428
 
 
 def place(i: int, step: int) -> Box:
     """Return the box of token i among the tokens that are read at a step."""
-    return Box(LEFT + PITCH * i, FIRST + STEP * step, WIDE, 28)
+    return Box(LEFT + sum(WIDE[:i]) + 4 * i, FIRST + STEP * step, WIDE[i], 28)
 
 
 def fed_back(step: int, chosen: Box) -> str:
@@ -36,7 +36,7 @@ def fed_back(step: int, chosen: Box) -> str:
 def turn(step: int) -> str:
     """Draw one step: the tokens to read, the decoder, and the chosen token."""
     y = FIRST + STEP * step
-    model, chosen = Box(MODEL_X, y - 2, 80, 32), Box(CHOSEN_X, y, WIDE, 28)
+    model, chosen = Box(MODEL_X, y - 2, 74, 32), Box(CHOSEN_X, y, WIDE[1], 28)
     read = [place(i, step) for i in range(step + 1)]
     return group(
         *(token(box, TARGET[i], lit=i == step and i > 0) for i, box in enumerate(read)),
@@ -51,15 +51,15 @@ def turn(step: int) -> str:
 
 def source() -> str:
     """Draw the encoder, which runs once before the first step."""
-    words, encoder = Box(LEFT, 80, 190, 30), Box(LEFT + 222, 79, 84, 32)
-    center = MODEL_X + 40
+    words, encoder = Box(LEFT, 80, 190, 30), Box(LEFT + 214, 79, 74, 32)
+    center = MODEL_X + 37
     return group(
         token(words, "three hundred forty-five"),
         arrow([(words.right, encoder.cy), (encoder.x, encoder.cy)]),
         rect(encoder, radius=9, fill=PAPER),
         centered(encoder.cx, encoder.cy, "encoder"),
         arrow([(encoder.right, encoder.cy), (center, encoder.cy), (center, FIRST - 2)], width=2.2),
-        text(encoder.right + 40, encoder.cy - 8, "memory", bold=True),
+        text(encoder.right + 2, encoder.cy - 8, "memory", bold=True),
         text(center + 12, encoder.cy + 4, "the same"),
         text(center + 12, encoder.cy + 22, "at every step"),
     )

@@ -6,7 +6,7 @@ from colors import INK, LINE, LIT_FILL, SOFT, VALUE, tint
 from drawing import Box, centered, group, page, path, rect, text
 from token_cells import cell, number, token
 
-TITLE = "Greedy decoding commits to “it”; a beam of two also keeps\n“rain”, and “rain falls” wins"
+TITLE = "Greedy decoding commits to “it”; a beam of two also\nkeeps “rain”, and “rain falls” wins"
 DESC = (
     "A tree of words in three steps, with the best four continuations of each step. Step 1: it 0.5 "
     "and rain 0.3 are kept; snow 0.15 and end 0.05 are dropped. Step 2: it is 0.25 and rain falls "
@@ -24,8 +24,8 @@ WEATHER = {  # the chapter's toy language: what follows each word
     "raining": {"end": 0.9, "again": 0.1},
 }
 K, STEPS = 2, 3
-TOP, ROW, LEFT, COLUMN = 106, 38, 78, 166
-WIDE, HIGH, ROOT = 110, 28, 52
+TOP, ROW, LEFT, COLUMN = 106, 38, 62, 152
+WIDE, HIGH, ROOT = 96, 28, 46
 
 
 class Grown(NamedTuple):
@@ -107,15 +107,15 @@ def branch(grown: Grown, heights: dict[tuple[str, ...], float]) -> str:
 
 def legend(top: float) -> str:
     """Explain the shapes."""
-    kept, pool = Box(26, top, 24, 20), Box(190, top, 24, 20)
+    kept, pool = Box(20, top, 24, 20), Box(210, top, 24, 20)
     return group(
         rect(kept, fill=LIT_FILL, stroke=INK, width=2.2, radius=7),
         text(kept.right + 8, top + 15, "kept in the beam"),
         cell(pool, fill=tint(VALUE), stroke=VALUE),
         text(pool.right + 8, top + 15, "finished"),
-        path([(302, top + 10), (338, top + 10)], color=INK, width=3.4, dash="8 4"),
-        text(346, top + 15, "greedy decoding"),
-        text(490, top + 15, "no frame: dropped"),
+        path([(20, top + 38), (56, top + 38)], color=INK, width=3.4, dash="8 4"),
+        text(64, top + 43, "greedy decoding"),
+        text(210, top + 43, "no frame: dropped"),
     )
 
 
@@ -129,7 +129,7 @@ def draw() -> str:
     return page(
         TITLE,
         DESC,
-        bottom + 98,
+        bottom + 126,
         *(
             centered(LEFT + COLUMN * step + 56 + WIDE / 2, TOP - 18, f"step {step + 1}", bold=True)
             for step in range(STEPS)
@@ -139,8 +139,8 @@ def draw() -> str:
         legend(bottom),
         *(
             group(
-                text(26, bottom + 54 + 24 * i, name, bold=True),
-                text(140, bottom + 54 + 24 * i, f"{' '.join(words)}  {number(total, 3)}"),
+                text(20, bottom + 82 + 24 * i, name, bold=True),
+                text(134, bottom + 82 + 24 * i, f"{' '.join(words)}  {number(total, 3)}"),
             )
             for i, (name, (words, total)) in enumerate(ends.items())
         ),

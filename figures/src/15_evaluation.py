@@ -14,7 +14,7 @@ RIGHT = ("drei", "hundert", "fünf", "und", "vierzig", "[eos]")
 WRONG = 2  # the position of the mistake
 FORCED = (*RIGHT[:WRONG], "acht", *RIGHT[WRONG + 1 :])
 FREE = (*RIGHT[:WRONG], "acht", "[eos]")
-LEFT, PITCH, WIDE, HIGH = 104, 74, 66, 28
+LEFT, PITCH, WIDE, HIGH = 88, 72, 64, 28
 FIRST, SECOND, BETWEEN = 108, 300, 76
 
 

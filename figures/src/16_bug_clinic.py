@@ -27,7 +27,7 @@ PATIENTS = {  # as in the chapter's first cell; E is the correct model
     "L": "another_loss_in_eval_mode",
 }
 TOGETHER, STEPS, HIGHEST = 6, 200, 2.5  # two batches of each length together
-WIDE, HIGH, LEFT, TOP, ACROSS, DOWN = 118, 62, 56, 64, 146, 88
+WIDE, HIGH, LEFT, TOP, ACROSS, DOWN = 98, 62, 56, 64, 122, 88
 
 
 def record() -> None:
@@ -59,7 +59,7 @@ def curve(place: int, letter: str, losses: list[float]) -> str:
     return group(
         path(corners, color=SOFT, width=1),
         path(points, color=QUERY, width=2),
-        text(left + WIDE - 6, top + 18, letter, anchor="end", size=16, bold=True, color=INK),
+        text(left + WIDE - 6, top + 18, letter, anchor="end", size=18, bold=True, color=INK),
     )
 
 

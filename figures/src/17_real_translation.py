@@ -5,15 +5,15 @@ from drawing import Box, group, page, rect, text
 from token_cells import blocked, cell
 
 TITLE = (
-    "The same sentences, two ways to fill batches: sorted\n"
-    "by length and counted in positions, hardly a position is wasted"
+    "Sort sentences by length and count the positions of\n"
+    "each batch, and hardly a position is wasted"
 )
 LENGTHS = (5, 13, 5, 7, 8, 15, 5, 4, 4, 7, 5, 8)  # tokens of each sentence, in random order
 FOUND = (5, 7)  # a long and a short sentence, marked so that readers find them on both sides
 BATCH_SIZE = 4  # sentences in a batch on the left
 TOKENS = 32  # maximum positions in a batch on the right, padding included
-LEFT, RIGHT, TOP = 20, 358, 158  # where the two columns of batches begin
-CELL, LABEL, GAP = 17, 8, 36  # GAP from batch to batch, with room for a line of words
+LEFT, RIGHT, TOP = 20, 290, 158  # where the two columns of batches begin
+CELL, LABEL, GAP = 15, 8, 36  # GAP from batch to batch, with room for a line of words
 
 
 def dealt() -> list[list[int]]:
@@ -86,14 +86,14 @@ def bottom(batches: list[list[int]]) -> float:
 
 def legend(y: float) -> str:
     """Explain the cells."""
-    one, none = Box(LEFT, y - 13, CELL, CELL), Box(124, y - 13, CELL, CELL)
+    one, none = Box(LEFT, y - 13, CELL, CELL), Box(120, y - 13, CELL, CELL)
     return group(
         cell(one),
         text(one.right + 10, y, "token"),
         blocked(none),
         text(none.right + 10, y, "padding"),
-        tokens(244, y - 13, 3, found=True),
-        text(244 + 3 * CELL + 10, y, "a sentence to find on both sides"),
+        tokens(230, y - 13, 3, found=True),
+        text(230 + 3 * CELL + 10, y, "a sentence to find on both sides"),
     )
 
 

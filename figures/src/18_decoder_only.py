@@ -7,8 +7,8 @@ from model_parts import ROLES, badge, change, mask_grid, plus, wave
 from token_cells import blocked, cell
 
 TITLE = (
-    "Without a source, half of the Transformer is not needed,\n"
-    "and three more changes bring the rest close to a GPT"
+    "Without a source, half of the Transformer goes, and\n"
+    "three more changes bring the rest close to a GPT"
 )
 DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
@@ -17,24 +17,18 @@ DESC = (
     "masked self-attention and a sum, then norm, feed forward with GELU (cut 4) and a sum; a "
     "last norm and the output. A thick line leads from sum to sum past every norm."
 )
-SOURCE, TARGET, STACK, W = 88, 250, 438, 116  # the middles of the columns, the width of a part
+SOURCE, TARGET, STACK, W = 85, 245, 428, 116  # the middles of the columns, the width of a part
 OUTPUT, LAST, TOP, BOTTOM = 104, 146, 186, 582  # TOP to BOTTOM: the outline of a layer
 UPPER, FEED, MIDDLE, CROSS, LOWER, LOOK = 212, 250, 300, 342, 390, 432  # rows, from above
 PRODUCT, FIRST, SUM, EMBED, END = 502, 536, 602, 624, 678
 STRIP, TALL, ATTENTION = 24, 34, 54  # heights: a flat part, feed forward, self-attention
-ENCODER = Box(12, 274, 152, BOTTOM - 274)
-DECODER, LEFT_OVER = Box(174, TOP, 152, BOTTOM - TOP), Box(354, TOP, 154, BOTTOM - TOP)
+ENCODER = Box(10, 274, 150, BOTTOM - 274)
+DECODER, LEFT_OVER = Box(170, TOP, 150, BOTTOM - TOP), Box(346, TOP, 150, BOTTOM - TOP)
 PALE, NEW = dict(fill=PAPER, stroke=SOFT), dict(fill=LIT_FILL, stroke=INK, width=2.2)
 PALE_INK = mix(INK, PAPER, 0.35)
-MADE_X, INSTEAD_X = 338, 522  # the places of the numbers of the changes, left and right
+MADE_X, INSTEAD_X = 333, 512  # the places of the numbers of the changes, left and right
 MADE = ((UPPER + 12, 2), (FEED + 17, 4), (MIDDLE + 36, 1), (LOWER + 12, 2))
-INSTEAD = (
-    (LAST + 12, 2, "a last norm"),
-    (FEED + 17, 4, "GELU,\nnot ReLU"),
-    (MIDDLE + 12, 2, "norm first"),
-    (FIRST + 12, 2, "norm first"),
-    (SUM, 3, "learned\npositions"),
-)
+INSTEAD = ((LAST + 12, 2), (FEED + 17, 4), (MIDDLE + 12, 2), (FIRST + 12, 2), (SUM, 3))
 
 
 def row(x: float, y: float, h: float = STRIP) -> Box:
@@ -243,7 +237,7 @@ def draw() -> str:
     return page(
         TITLE,
         DESC,
-        END + 16,
+        END + 76,
         text(20, 92, "Transformer", bold=True),
         badge(134, 87, "09"),
         text(STACK - W / 2, 92, "what is left", bold=True),
@@ -253,5 +247,8 @@ def draw() -> str:
         waves(),
         change(29, 225, 1, "no source,\nno encoder, no\ncross-attention"),
         *(change(MADE_X, y, cut) for y, cut in MADE),
-        *(change(INSTEAD_X, y, cut, words) for y, cut, words in INSTEAD),
+        *(change(INSTEAD_X, y, cut) for y, cut in INSTEAD),
+        change(29, END + 29, 2, "norm first, and a last norm"),
+        change(29, END + 55, 3, "learned positions"),
+        change(270, END + 29, 4, "GELU, not ReLU"),
     )

@@ -1,12 +1,12 @@
 """Chapter 19: how a GPT writes one character after another."""
 
 from colors import INK, LINE, LIT_FILL, PAPER
-from drawing import Box, arrow, centered, group, page, path, rect, text
+from drawing import Box, arrow, centered, group, lines, page, path, rect, text
 from token_cells import blocked, token
 
 TITLE = (
-    "A GPT writes one character at a time: it reads a window,\n"
-    "draws what comes next, and reads again"
+    "A GPT writes one character at a time: it reads a\n"
+    "window, draws what comes next, and reads again"
 )
 DESC = (
     "Three steps, one below the other. In each step, a frame marks the window: at most five "
@@ -23,10 +23,10 @@ STEPS = (
     ("the window is full", "e", {"e": 84, "u": 9, "a": 3, "g": 1, "o": 1}),
     ("the first character has left", "a", {"a": 54, "s": 11, "p": 11, "m": 8, "g": 4}),
 )
-NOTE = "Here the probabilities are counted in Python's own library; a GPT has to learn them."
-TOP, STEP = 98, 166  # the first heading, and the distance between headings
-LEFT, SIDE, PITCH = 26, 34, 46  # of the characters of the text
-BARS, BAR, APART, UNIT = 376, 30, 52, 0.62  # left end, width, distance; pixels per percent
+NOTE = "Here the probabilities are counted in Python's own library;\na GPT has to learn them."
+TOP, STEP = 112, 166  # the first heading, and the distance between headings
+LEFT, SIDE, PITCH = 25, 30, 40  # of the characters of the text
+BARS, BAR, APART, UNIT = 322, 26, 42, 0.62  # left end, width, distance; pixels per percent
 ROW, AXIS = 92, 72  # from the heading to the text and to the foot of the bars
 
 
@@ -110,8 +110,8 @@ def draw() -> str:
     return page(
         TITLE,
         DESC,
-        end + 22,
+        end + 40,
         *(turn(step, START + drawn[:step]) for step in range(len(STEPS))),
-        text(BARS - 8, TOP, "probability of the next character"),
-        text(20, end, NOTE),
+        text(520, TOP - 26, "probability of the next character", anchor="end"),
+        lines(20, end, NOTE),
     )

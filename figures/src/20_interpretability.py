@@ -14,7 +14,7 @@ DESC = (
     "the end."
 )
 WORD, AGAIN = "brijy", "bri"
-LEFT, PITCH, WIDE, TALL = 132, 58, 48, 44
+LEFT, PITCH, WIDE, TALL = 120, 47, 42, 44
 ROWS = 92, 178, 276  # the top of each row
 GAP = 6  # px between an arrow and the letter that it points to
 
@@ -67,7 +67,13 @@ def copy() -> str:
     ]
     return group(
         arrow(points, color=VALUE, width=2.6),
-        text(found.cx + 12, turn + 20, "Who has an i before them? I do: j.", color=shade(VALUE)),
+        text(
+            last.cx - 10,
+            turn + 20,
+            "Who has an i before them? I do: j.",
+            anchor="end",
+            color=shade(VALUE),
+        ),
         token(last, "j", lit=True),
     )
 
@@ -82,6 +88,6 @@ def draw() -> str:
         *(text(20, y + 27, words) for y, words in zip(ROWS, labels, strict=True)),
         *(letter(0, i, word) for i, word in enumerate(WORD + AGAIN)),
         notes(),
-        centered(column(5) - 22, ROWS[0] + 22, "…"),
+        centered(column(5) - 17, ROWS[0] + 22, "…"),
         copy(),
     )

@@ -3,13 +3,13 @@
 from math import cos, pi, sin
 
 from colors import INK, KEY, LIT_FILL, PAPER, QUERY, VALUE, shade, tint
-from drawing import Box, arrow, centered, circle, group, page, path, polygon, rect, text
+from drawing import Box, arrow, centered, circle, group, lines, page, path, polygon, rect, text
 from model_layers import hexagon
 from model_parts import badge, change, plus
 from token_cells import cell
 
 TITLE = (
-    "A later model is still a GPT, with four parts replaced:\n"
+    "A later model is still a GPT with four new parts:\n"
     "norm, feed forward, positions, keys and values"
 )
 DESC = (
@@ -21,14 +21,20 @@ DESC = (
     "RMSNorm (1), feed forward with up and a gate through SiLU, which are multiplied, then "
     "down (2), a sum. A thick line leads from sum to sum and passes every norm."
 )
-GPT, LATER = Box(12, 108, 226, 454), Box(402, 108, 226, 454)  # the outlines of the layers
-NUMBERS = GPT.right + 17  # the x of the numbers of the changes
-AXIS, ROAD, HALF = 121, 14, 93  # from the outline's left: the parts' middle, the road past them
+GPT, LATER = Box(10, 108, 220, 454), Box(310, 108, 220, 454)  # the outlines of the layers
+NUMBERS = 270  # the x of the numbers of the changes
+AXIS, ROAD, HALF = 117, 12, 93  # from the outline's left: the parts' middle, the road past them
 UPPER, FEED, SECOND, MIDDLE = 140, 164, 296, 366  # rows, from above
 LOOK, FIRST, ADD, EMBED, END = 397, 511, 584, 606, 660
 FEED_H, LOOK_H, STRIP, PART_H = 116, 98, 24, 22  # heights
 HEADS, GROUPS, PITCH, SIDE = 8, 2, 16, 13  # PITCH and SIDE of the squares, one for each head
 ROWS = ((LOOK + 10, "V", VALUE), (LOOK + 38, "K", KEY), (LOOK + 76, "Q", QUERY))
+CHANGES = {  # what each of them means, and in which rows it is
+    1: ("no mean, no shift", SECOND + 12, FIRST + 12),
+    2: ("a gate decides what passes", FEED + FEED_H / 2),
+    3: ("Q and K rotated, nothing is added", LOOK + 82, ADD),
+    4: ("8 heads share 2 KV heads", LOOK + 30),
+}
 NEW = dict(fill=LIT_FILL, stroke=INK, width=2.2)
 
 
@@ -180,23 +186,25 @@ def layer(outline: Box, later: bool) -> str:
     )
 
 
+def explained(number: int) -> list[str]:
+    """Draw the number of a change in its rows, and below the layers with what it means."""
+    words, *rows = CHANGES[number]
+    x, y = 29 if number <= 2 else 262, END + (25 if number % 2 else 51)
+    return [change(x, y, number, words), *(change(NUMBERS, row, number) for row in rows)]
+
+
 def draw() -> str:
     """Draw both layers, with the number of each change between them."""
     return page(
         TITLE,
         DESC,
-        END + 16,
+        END + 72,
         text(20, 92, "GPT", bold=True),
         badge(69, 87, "19"),
         text(LATER.x + 8, 92, "a later model", bold=True),
         layer(GPT, later=False),
         layer(LATER, later=True),
-        text(GPT.right + 8, FEED + 22, "Feed forward", bold=True),
-        change(NUMBERS, FEED + FEED_H / 2, 2, "a gate decides\nwhat passes"),
-        change(NUMBERS, SECOND + 12, 1, "no mean, no shift"),
-        text(GPT.right + 8, LOOK - 5, "Self-attention", bold=True),
-        change(NUMBERS, LOOK + 30, 4, "8 heads share\n2 KV heads"),
-        change(NUMBERS, LOOK + 82, 3, "Q and K rotated\nby position"),
-        change(NUMBERS, FIRST + 12, 1, "no mean, no shift"),
-        change(NUMBERS, ADD, 3, "nothing is added"),
+        lines(NUMBERS, FEED + 13, "Feed\nforward", anchor="middle", bold=True),
+        lines(NUMBERS, LOOK - 24, "Self-\nattention", anchor="middle", bold=True),
+        *(group(*explained(number)) for number in CHANGES),
     )

@@ -16,9 +16,9 @@ DESC = (
 )
 D_MODEL, D_K, D_FF = 4, 6, 6
 ROTATED = (0, D_K // 2)  # RoPE rotates these two rows of the file together
-ROW, LETTERS, TOP = 26, 28, 172
+ROW, LETTERS, TOP = 26, 23, 172
 WHERE = ("in the file", "in our class")
-NOTE = "Each cell shows its row and column in the file. Other tensors are only copied."
+NOTE = "Each cell shows its row and column in the file.\nOther tensors are only copied."
 Table = list[list[str]]
 
 
@@ -69,7 +69,7 @@ def reordered(x: float) -> str:
     """Draw the query matrix of one head, whose rows are reordered."""
     theirs, ours = matrix(D_K, D_MODEL), to_neighbours(matrix(D_K, D_MODEL))
     right = x + D_MODEL * LETTERS
-    other = right + 46
+    other = right + 40
     ways = [
         arrow(
             [
@@ -86,8 +86,8 @@ def reordered(x: float) -> str:
             x,
             "Other Llama files: reordered",
             ("q_proj.weight", "w_q.weight"),
-            "RoPE rotates pairs of rows. In the file\nthey are half a head apart;\n"
-            "in our class they are neighbors.",
+            "RoPE rotates pairs of rows.\nIn the file they are half a head\n"
+            "apart; in our class, neighbors.",
             x,
             other,
         ),
@@ -101,7 +101,7 @@ def turned(x: float) -> str:
     """Draw a feed-forward matrix, which is transposed."""
     theirs = matrix(D_MODEL, D_FF)
     right = x + D_FF * LETTERS
-    other = right + 34
+    other = right + 22
     return group(
         panel(
             x,
@@ -123,12 +123,8 @@ def draw() -> str:
     return page(
         TITLE,
         DESC,
-        bottom + 134,
+        bottom + 150,
         reordered(20),
-        turned(312),
-        text(
-            20,
-            bottom + 112,
-            "Each cell shows its row and column in the file. Other tensors are only copied.",
-        ),
+        turned(270),
+        lines(20, bottom + 112, NOTE),
     )

@@ -17,23 +17,24 @@ DESC = (
     "Bars compare the bytes, from row to row:"
 )
 NOTE = (
-    "Drawn for H = 4, T = S = 8, d_k = d_v = 2. With H = 8, T = S = 512 and 32 texts\n"
-    "the matrices of one step fill 256 MiB, more than most processors' caches can hold."
+    "Drawn for H = 4, T = S = 8, d_k = d_v = 2.\n"
+    "With H = 8, T = S = 512 and 32 texts, the matrices of one step\n"
+    "fill 256 MiB, more than most processors' caches can hold."
 )
-STAYS = "scores and weights stay in the processor's cache"
+STAYS = "scores and weights stay in the cache"
 STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
 APART = tuple((i,) for i in range(len(STEPS)))  # every step is a separate pass
 WHOLE = (tuple(range(len(STEPS))),)
 TABLES = ("scores", "scaled", "masked", "weights")  # the result of each step but the last
 HEADS, LENGTH, WIDTH = 4, 8, 2  # H; T and S; d_k and d_v
 KIB = 1024  # bytes
-CELL, THICK = 2.5, 12  # px: a number in its table, and an arrow for each KiB
+CELL, THICK, LONG = 2, 12, 8  # px: a number in its table; an arrow and a bar for each KiB
 SIDE = CELL * LENGTH  # of a head's table
-LEFT, LANE = 96, 526  # where the steps begin, and how wide the five are
-STEP, GAP = 94, 14  # px: a step, and from it to the next
-HEAD = 134  # from one head to the next in a loop
+LEFT, LANE = 88, 435  # where the steps begin, and how wide the five are
+STEP, GAP = 79, 10  # px: a step, and from it to the next
+HEAD = 111  # from one head to the next in a loop
 TOP, ROW, LINE_H, TRIP = 104, 145, 24, 31  # first way, next way, a step, from it to memory
-BARS = 436
+BARS = 392
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ WAYS = (
     Way("Heads in a loop", "calls: 5 steps × 4 heads", loop=True),
     Way("All heads at once", "calls, but the same bytes"),
     Way("bfloat16", "calls, half the bytes, rounded", size=2),
-    Way("FlashAttention", "call, no T × S matrix is written", WHOLE),
+    Way("FlashAttention", "call, no T × S matrix written", WHOLE),
 )
 
 
@@ -121,10 +122,10 @@ def trip(x: float, memory: float, kib: float, *, down: bool = False, color: str 
 
 def header(way: Way, y: float) -> str:
     """Write the name of a way, followed by a bar whose length shows its bytes."""
-    long = THICK * way.moved
+    long = LONG * way.moved
     return group(
         text(20, y, way.name, bold=True),
-        text(172, y, f"{way.calls} {way.words}"),
+        text(164, y, f"{way.calls} {way.words}"),
         rect(Box(BARS, y - 12, long, 14), fill=LINE, stroke=None, radius=0),
         text(BARS + long + 8, y, f"{way.moved:g} KiB", bold=True),
     )
@@ -133,25 +134,25 @@ def header(way: Way, y: float) -> str:
 def lanes(line: float, memory: float, height: float) -> str:
     """Draw the memory, and label the processor."""
     return group(
-        rect(Box(12, memory, 616, height), fill=BOX_FILL, radius=6),
-        text(20, line + 17, "processor"),
-        text(20, memory + height / 2 + 5, "memory"),
+        rect(Box(10, memory, 520, height), fill=BOX_FILL, radius=6),
+        text(16, line + 17, "processor"),
+        text(16, memory + height / 2 + 5, "memory"),
     )
 
 
 def alone(way: Way, x: float, line: float, memory: float) -> str:
     """Draw all steps of a single head, without their names."""
-    table, vectors, pitch, parts = way.table / HEADS, way.vectors / HEADS, 25, []
-    ends = ((2, QUERY, -1, False), (8.5, KEY, 5.5, False), (111.5, VALUE, 109.5, False))
-    for at, color, left, down in (*ends, (118, VALUE, 116, True)):
+    table, vectors, pitch, parts = way.table / HEADS, way.vectors / HEADS, 20, []
+    ends = ((1, QUERY, -1, False), (7, KEY, 5, False), (89.5, VALUE, 87.5, False))
+    for at, color, left, down in (*ends, (95.5, VALUE, 93.5, True)):
         parts.append(numbers(x + left, memory + 8, WIDTH, LENGTH, **role(color)))
         parts.append(trip(x + at, memory, vectors, down=down, color=color))
     for i in range(len(STEPS) - 1):
-        middle = x + pitch * i + 22.5
+        middle = x + pitch * i + 18
         parts.append(numbers(middle - SIDE / 2, memory + 8, LENGTH, LENGTH))
-        parts.append(trip(middle - 5, memory, table, down=True))
-        parts.append(trip(middle + 5, memory, table))
-    return group(*(cell(Box(x + pitch * i, line, 20, LINE_H)) for i in range(len(STEPS))), *parts)
+        parts.append(trip(middle - 4.5, memory, table, down=True))
+        parts.append(trip(middle + 4.5, memory, table))
+    return group(*(cell(Box(x + pitch * i, line, 16, LINE_H)) for i in range(len(STEPS))), *parts)
 
 
 def looped(way: Way, y: float) -> str:
@@ -161,7 +162,7 @@ def looped(way: Way, y: float) -> str:
     return group(
         header(way, y),
         lanes(line, memory, 36),
-        *(centered(x + 60, line - 10, f"head {i + 1}") for i, x in enumerate(starts)),
+        *(centered(x + 48, line - 10, f"head {i + 1}") for i, x in enumerate(starts)),
         *(alone(way, x, line, memory) for x in starts),
     )
 
@@ -205,8 +206,8 @@ def at_once(way: Way, y: float) -> str:
     """Draw all heads together, with one step or several steps in each pass."""
     line = y + 14
     memory = line + LINE_H + TRIP
-    ends = ((12, "Q", QUERY, False), (40, "K", KEY, False))
-    ends += ((LANE - 43, "V", VALUE, False), (LANE - 15, "out", VALUE, True))
+    ends = ((11, "Q", QUERY, False), (35, "K", KEY, False))
+    ends += ((LANE - 36, "V", VALUE, False), (LANE - 11, "out", VALUE, True))
     empty = centered(place(2) + STEP / 2, memory + 24, STAYS)
     return group(
         header(way, y),
@@ -228,11 +229,11 @@ def legend(y: float) -> str:
     """Explain a table and the width of an arrow, and state the sizes in the drawing."""
     return group(
         numbers(20, y - 15, LENGTH, LENGTH),
-        text(50, y, "a head's matrix, T × S"),
-        numbers(228, y - 10, 4, 4),
-        text(248, y, "a part of it"),
-        arrow([(362, y - 5), (398, y - 5)], width=THICK),
-        text(410, y, "1 KiB, written or read"),
+        text(44, y, "a head's matrix, T × S"),
+        numbers(214, y - 9, 4, 4),
+        text(230, y, "a part of it"),
+        arrow([(318, y - 5), (354, y - 5)], width=THICK),
+        text(360, y, "1 KiB, written or read"),
         lines(20, y + 27, NOTE),
     )
 
@@ -244,7 +245,7 @@ def draw() -> str:
     return page(
         TITLE,
         f"{DESC} {sizes} KiB.",
-        end + 62,
+        end + 81,
         text(BARS, TOP - 22, "bytes that travel"),
         *(
             looped(way, y) if way.loop else at_once(way, y)

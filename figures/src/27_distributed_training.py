@@ -25,35 +25,35 @@ DESC = (
 LAYERS, ROWS, LENGTH = 4, 4, 8  # of the model; texts of the batch, and their positions
 BACK = 2  # the time of the backward pass, in forward passes
 MATRIX, PITCH, CELL = 32, 21, 8  # px: a matrix, across; from layer to layer; a position
-CARD_W, CARD_H, APART = 122, 164, 46  # a process, and the way between two of them
-LEFT, RIGHT, TOP, DOWN = 20, 334, 104, 248  # where panels begin; DOWN from one to the one below
-UNIT = 17  # px for the time that a micro-batch takes forward
+CARD_W, CARD_H, APART = 100, 164, 38  # a process, and the way between two of them
+LEFT, RIGHT, TOP, DOWN = 20, 284, 104, 266  # where panels begin; DOWN from one to the one below
+UNIT = 14  # px for the time that a micro-batch takes forward
 TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two finishes all micro-batches
 BEHIND = mix(SOFT, PAPER, 0.7)  # fills the backward pass
-NOTE = "saves weights: the memory for them,\ntheir gradients and Adam's moments"
+NOTE = "saves weights: the memory for\nthem, for their gradients and\nfor Adam's moments"
 NONE, ALL = (0, 0, 0, 0), (0, 0, 1, 1)  # of a box: where a share begins, how large it is
 COLUMNS = ((0, 0, 0.5, 1), (0.5, 0, 0.5, 1))
 HALVES = ((0, 0, 1, 0.5), (0, 0.5, 1, 0.5))
 NAMES = {
     "data": "Data: half of the rows",
-    "sharded": "Data, fully sharded: weights too",
+    "sharded": "Fully sharded: weights too",
     "tensor": "Tensor: half of every matrix",
     "context": "Context: half of the positions",
     "pipeline": "Pipeline: half of the layers",
 }
 SENT = {
-    "data": "gradients, summed once a step",
+    "data": "gradients, once a step",
     "sharded": "halves of weights; gradients",
-    "tensor": "partial sums, after every layer",
-    "context": "keys and values; gradients too",
+    "tensor": "partial sums, every layer",
+    "context": "keys, values; gradients",
     "pipeline": "activations; gradients back",
 }
 SAVED = {
     "data": "time, activations",
     "sharded": "time, weights, activations",
-    "tensor": "time, weights, some activations",
-    "context": "time, activations of long texts",
-    "pipeline": "some time, weights, activations",
+    "tensor": "time, weights,\nsome activations",
+    "context": "time, activations\nof long texts",
+    "pipeline": "some time, weights,\nactivations",
 }
 
 
@@ -215,8 +215,11 @@ def timeline(x: float, y: float) -> str:
 
 def legend(x: float, y: float) -> str:
     """Explain the squares of the timeline, and the symbols of all panels."""
-    ahead, back, waits = (Box(x + d, y, w, 17) for d, w in ((0, UNIT), (83, 2 * UNIT), (197, UNIT)))
-    mine, other = Box(x, y + 78, MATRIX, PITCH - 5), Box(x + 128, y + 78, MATRIX, PITCH - 5)
+    ahead, back, waits = (
+        Box(x + d, y + down, w, 17)
+        for d, down, w in ((0, 0, UNIT), (83, 0, 2 * UNIT), (0, 23, UNIT))
+    )
+    mine, other = Box(x, y + 98, MATRIX, PITCH - 5), Box(x + 112, y + 98, MATRIX, PITCH - 5)
     idle = Fraction(TIMES - sum(long for _, long, _ in schedule(0)), TIMES)
     return group(
         cell(ahead, stroke=INK),
@@ -224,15 +227,15 @@ def legend(x: float, y: float) -> str:
         cell(back, fill=BEHIND, stroke=INK),
         text(back.right + 6, y + 14, "backward"),
         blocked(waits),
-        text(waits.right + 6, y + 14, f"waits: {idle}"),
-        layer(x, y + 31),
-        text(x + 80, y + 44, "a layer: two matrices"),
-        sentence(Box(x, y + 58, LENGTH * CELL, CELL), NONE),
-        text(x + 80, y + 67, f"a text: {LENGTH} positions"),
+        text(waits.right + 6, y + 37, f"waits: {idle} of the time"),
+        layer(x, y + 50),
+        text(x + 80, y + 63, "a layer: two matrices"),
+        sentence(Box(x, y + 78, LENGTH * CELL, CELL), NONE),
+        text(x + 80, y + 87, f"a text: {LENGTH} positions"),
         kept(mine),
-        text(mine.right + 8, y + 91, "has this"),
+        text(mine.right + 8, y + 111, "has this"),
         lent(other),
-        text(other.right + 8, y + 91, "borrows this"),
+        text(other.right + 8, y + 111, "borrows this"),
     )
 
 
@@ -243,10 +246,10 @@ def draw() -> str:
     return page(
         TITLE,
         DESC,
-        top + CARD_H + 54,
+        top + CARD_H + 94,
         *(panel(way, *place) for way, place in zip(NAMES, places, strict=True)),
         text(RIGHT, top - 10, "When processes 0 and 1 work", bold=True),
         timeline(RIGHT, top),
         legend(RIGHT, top + 66),
-        lines(RIGHT, top + CARD_H + 19, NOTE),
+        lines(RIGHT, top + CARD_H + 38, NOTE),
     )

@@ -13,19 +13,19 @@ from model_layers import (
 )
 from model_parts import around, badge, beside, block, plus, wave
 
-FRAME = Box(12, 136, 600, 612)
-ENCODER_X, DECODER_X = 24, 348
+FRAME = Box(10, 136, 520, 612)
+ENCODER_X, DECODER_X = 18, 288
 DECODER_Y = 202
 LAYERS_END = DECODER_Y + DECODER_H
 ENCODER_Y = LAYERS_END - ENCODER_H
 SUM_Y, EMBED_Y, TOKENS_Y = LAYERS_END + 24, LAYERS_END + 48, LAYERS_END + 108
 LEFT, RIGHT = ENCODER_X + CENTRE, DECODER_X + CENTRE
-LOGITS = Box(DECODER_X + 36, 150, 180, 32)
+LOGITS = Box(DECODER_X + 33, 150, 168, 32)
 
 
 def _entrance(x: float, lit: str | None) -> str:
     """Draw the entrance of a stack: tokens, embedding, and the sum with the positions."""
-    embedding = Box(x - 90, EMBED_Y, 180, 32)
+    embedding = Box(x - 84, EMBED_Y, 168, 32)
     return group(
         arrow([(x, TOKENS_Y), (x, embedding.bottom)]),
         arrow([(x, embedding.y), (x, SUM_Y + 9)]),
@@ -51,14 +51,14 @@ def _positions(lit: str | None) -> str:
 
 def _memory() -> str:
     """Draw the path of the encoder's output into every decoder layer."""
-    gap, y = ENCODER_X + LAYER_W + 36, DECODER_Y + MEMORY_Y
+    gap, y = ENCODER_X + LAYER_W + 18, DECODER_Y + MEMORY_Y
     return group(
         arrow(
             [(LEFT, ENCODER_Y), (LEFT, ENCODER_Y - 18), (gap, ENCODER_Y - 18), (gap, y)]
             + [(DECODER_X, y)],
             width=2.2,
         ),
-        text(gap - 8, ENCODER_Y - 26, "memory", bold=True, anchor="middle"),
+        text(gap + 2, ENCODER_Y - 26, "memory", bold=True, anchor="end"),
     )
 
 

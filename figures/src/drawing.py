@@ -6,8 +6,8 @@ from xml.sax.saxutils import escape
 from colors import BOX_FILL, INK, LINE, PAPER, both_themes
 
 FONT = "DejaVu Sans, Verdana, sans-serif"
-SIZE = 14  # px; 13.34 px are 10 points, the smallest text allowed
-WIDTH = 640
+SIZE, TITLE = 14, 16  # px; the first is the smallest text allowed
+WIDTH = 540  # px; a phone of 390 px shows the smallest text with 10 px
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def page(title: str, desc: str, height: float, *parts: str) -> str:
     panel = Box(0.5, 0.5, WIDTH - 1, height - 1)
     drawn = group(
         rect(panel, fill=PAPER, stroke="#DDDDDD", radius=10),
-        lines(20, 32, title, gap=22, size=17, bold=True),
+        lines(20, 32, title, gap=22, size=TITLE, bold=True),
         *parts,
     )
     content = group(
@@ -230,8 +230,8 @@ class Plot:
 
     last: float
     highest: float
-    left: float = 76
-    right: float = 610
+    left: float = 70
+    right: float = 510
     top: float = 92
     bottom: float = 300
 

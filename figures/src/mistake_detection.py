@@ -10,7 +10,7 @@ from course_lib.exercises.checking.check import caught_at
 from course_lib.exercises.checking.outcomes import KINDS
 from course_lib.exercises.checking.public_issues import with_links
 
-LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
+LEFT, TOP, WIDE, HIGH = 172, 172, 39, 26
 
 
 def counts() -> dict[str, Counter]:

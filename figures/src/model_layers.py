@@ -15,10 +15,10 @@ from model_parts import (
     ports,
 )
 
-LAYER_W, ENCODER_H, DECODER_H = 252, 286, 450
+LAYER_W, ENCODER_H, DECODER_H = 234, 286, 450
 CENTRE = LAYER_W / 2
 MEMORY_Y = 270  # where memory enters a decoder layer, below its upper edge
-INNER_X, INNER_W = 36, 180
+INNER_X, INNER_W = 33, 168
 
 
 def _row(y: float, h: float) -> Box:
@@ -37,7 +37,7 @@ def up(below: float, above: float) -> str:
 
 def bypass(y: float, to: Box, side: str) -> str:
     """Draw the residual connection, which leaves the middle at y and enters Add & Norm."""
-    outside, edge = (12, to.x) if side == "left" else (LAYER_W - 12, to.right)
+    outside, edge = (10, to.x) if side == "left" else (LAYER_W - 10, to.right)
     return arrow([(CENTRE, y), (outside, y), (outside, to.cy), (edge, to.cy)])
 
 
@@ -45,7 +45,7 @@ def frame(height: float, name: str, chapter: str, lit: str | None) -> str:
     """Draw the outline of a layer with its name, its chapter and the size of the stack."""
     return group(
         rect(Box(0, 0, LAYER_W, height), radius=12, **around(chapter, lit)),
-        text(8, 21, name, bold=True),
+        text(6, 21, name, bold=True),
         text(CENTRE + 20, 21, "× N", bold=True),
         badge(LAYER_W - 18, 18, chapter, lit),
     )

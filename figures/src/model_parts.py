@@ -28,7 +28,7 @@ def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
     on = lit in (chapter, EVERYTHING)
     return group(
         circle(x, y, 11.5, fill=INK if on else PAPER, stroke=INK),
-        centered(x, y, chapter, size=13.5, bold=on, color=PAPER if on else INK),
+        centered(x, y, chapter, bold=on, color=PAPER if on else INK),
     )
 
 
@@ -44,7 +44,7 @@ def change(x: float, y: float, number: int, words: str = "") -> str:
 
 def beside(box: Box, chapter: str, lit: str | None, side: str) -> str:
     """Draw a badge in the margin, left or right of a part."""
-    return badge(box.x - 16 if side == "left" else box.right + 16, box.cy, chapter, lit)
+    return badge(box.x - 14 if side == "left" else box.right + 14, box.cy, chapter, lit)
 
 
 def block(box: Box, words: str, chapter: str, lit: str | None = None) -> str:
@@ -56,7 +56,7 @@ def attention(box: Box, lit: str | None = None, words: str = "attention") -> str
     """Draw attention (chapter 01) as a shape with round ends."""
     return group(
         rect(box, radius=min(box.h / 2, 26), **around("01", lit)),
-        text(box.x + 11, box.cy + 5, words) if words else "",
+        text(box.x + 10, box.cy + 5, words) if words else "",
     )
 
 
@@ -68,14 +68,14 @@ def sheets(box: Box, lit: str | None = None) -> str:
 
 def multi_head(box: Box, mask: str, lit: str | None = None) -> str:
     """Draw multi-head attention with attention and its mask ("padding" or "both") inside."""
-    pill = Box(box.x + 8, box.y + 30, 106, 26)
+    pill = Box(box.x + 5, box.y + 30, 103, 26)
     return group(
         sheets(box, lit),
         centered(box.cx, box.y + 16, "Multi-head attention"),
         attention(pill, lit),
         badge(pill.right - 13, pill.cy, "01", lit),
-        mask_grid(pill.right + 7, pill.y, mask, lit),
-        badge(box.right - 16, pill.cy, "06", lit),
+        mask_grid(pill.right + 5, pill.y, mask, lit),
+        badge(box.right - 14.5, pill.cy, "06", lit),
     )
 
 

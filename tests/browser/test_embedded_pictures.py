@@ -2,7 +2,7 @@
 
 from figure_asserts import assert_in_no_box
 
-SHOWN = "image => image.complete && image.naturalWidth === 800 && image.alt.length > 20"
+SHOWN = "image => image.complete && image.naturalWidth === 675 && image.alt.length > 20"
 
 
 def test_a_chapter_shows_its_opening_picture_without_the_folder_of_figures(course, lab):

@@ -195,8 +195,9 @@ def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page, the
         && getComputedStyle(box, '::before').content === 'none'"""
     pictures = "[...document.querySelectorAll('.bd-article img')]"
     assert not page.evaluate(f"{pictures}.filter({silent}).map(image => image.alt)")
-    drawing = page.locator('section > p > img[src*="svg"]').first  # 640 wide; its letters have 14
-    assert 10 / 14 <= drawing.bounding_box()["width"] / 640 <= 0.8
+    for drawing in page.locator('section > p > img[src*="svg"]').all():
+        assert drawing.bounding_box()["x"] == 0 and round(drawing.bounding_box()["width"]) == 390
+        assert not drawing.evaluate("({ parentElement: box }) => box.scrollWidth > 390")
     hint, ground = page.locator(".scrolls").first.evaluate(HINT)
     assert abs(hint - ground) > 0.3
     assert (ground < 0.2) == (theme == "dark")

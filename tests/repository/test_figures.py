@@ -28,8 +28,8 @@ from course_lib.tasks.numbers import load_or_train
 
 FIGURES = Path(__file__).resolve().parents[2] / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
-TEN_POINTS = 10 * 96 / 72  # px
-TITLE_SIZE = "17"  # px
+PHONE = 390  # px
+TITLE_SIZE = "16"  # px
 MARGIN = 8  # px between text and the edge of the drawing
 
 
@@ -102,7 +102,7 @@ def test_every_drawing_matches_its_file():
 def test_every_drawing_has_its_size_and_a_description(path):
     root = ElementTree.parse(path).getroot()
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
-    assert root.get("width") == "640"
+    assert root.get("width") == "540"
     transforms = [element.get("transform", "rotate(0)") for element in root.iter()]
     assert all(re.match(r"(rotate|translate|scale)\(", given) for given in transforms)
     title, desc = root[0], root[1]
@@ -114,11 +114,11 @@ def test_every_drawing_has_its_size_and_a_description(path):
 
 
 @every_file
-def test_every_text_has_ten_points_is_inside_and_overlaps_no_other_text(path):
+def test_every_text_has_ten_pixels_on_a_phone_is_inside_and_overlaps_no_other_text(path):
     root = ElementTree.parse(path).getroot()
     width, height = float(root.get("width")), float(root.get("height"))
     sizes = {text.text: float(text.get("font-size")) for text, _ in placed(root)}
-    assert {words: size for words, size in sizes.items() if size < TEN_POINTS} == {}
+    assert {words: size for words, size in sizes.items() if size < 10 * width / PHONE} == {}
     texts = [(extent(*text), text[0].text) for text in placed(root)]
     for (left, top, right, bottom), words in texts:
         assert left >= MARGIN and right <= width - MARGIN, words
