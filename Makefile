@@ -17,7 +17,7 @@ learn: $(READY)  ## set up once, then open your workbook in JupyterLab, in which
 lab: $(READY)  ## set up once, then open the completed chapters, with every answer, in JupyterLab
 	@$(BIN)/course lab . -- $(OPTIONS)
 
-weights: $(READY_WEIGHTS)  ## install two published models (178 MB) for chapters 22, 23 and 25
+weights: $(READY_WEIGHTS)  ## install two published models (178 MB) for chapters 22 and 25
 
 test: $(READY_SITE)  ## set up once, then run everything that CI runs
 	-@$(MAKE) --no-print-directory weights
