@@ -6,7 +6,7 @@ from colors import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix,
 from drawing import Box, arrow, centered, group, lines, page, rect, strokes, text
 from token_cells import cell
 
-TITLE = "Four ways to compute the same attention,\nand the bytes that each of them moves"
+TITLE = "FlashAttention moves a ninth of the bytes,\nbecause no T × S matrix goes through memory"
 DESC = (
     "Four rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
     "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. Heads in a "
