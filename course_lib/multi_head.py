@@ -54,8 +54,8 @@ class MultiHeadAttention(nn.Module):
 
     Paper: §3.2.2, figure 2 (right). d_k and d_v default to d_model / num_heads.
     Submodules: the linear layers w_q, w_k, w_v (all heads side by side) and w_o.
-    Raises ValueError if a number is out of range, or if num_heads does not divide d_model and d_k
-    or d_v is missing.
+    Raises ValueError if a number is out of range, or if d_k or d_v is missing and num_heads does
+    not divide d_model.
     Differs: the projections have biases, as in ``torch.nn``; ``bias=False`` removes them.
     Differs: ``dropout`` drops attention weights; the paper describes no such dropout (default 0).
     """
