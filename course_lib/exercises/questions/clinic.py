@@ -123,12 +123,18 @@ def judge_diagnosis(name: str, probes: object, cause: object, fix: object) -> Re
     else:
         cured, hint = examine_fix(chart, fix)
     attempted = bool(unknown) or (bool(results) and not _is_blank(cause))
-    if chart.score:
-        seen.append(f"probes used: {chart.score}")
-    detail = "\n".join([f"symptom: {chart.symptom}", *seen])
+    detail = _detail(chart, seen, cured)
     fixed = Stage("fixed", True, cured, not (cured or _is_blank(fix)))
     stages = (Stage("cause", True, right, not right), fixed)
     return Report(name, cured, hint=hint, detail=detail, attempted=attempted, stages=stages)
+
+
+def _detail(chart: PatientChart, probed: list[str], cured: bool) -> str:
+    """List the symptom (a cure's hint has it), the probes, and where the mistake was seen."""
+    symptom = [] if cured else [f"symptom: {chart.symptom}"]
+    score = [f"probes used: {chart.score}"] if chart.score else []
+    places = chart.case.mistakes[0].seen if cured else ""
+    return "\n".join([*symptom, *probed, *score, *([f"seen in: {places}"] if places else [])])
 
 
 def _is_blank(answer: object) -> bool:
@@ -191,6 +197,5 @@ def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
         return False, f"The symptom is gone, but {result.name} raises an alarm: {result.hint}."
     if other:
         return False, f"The symptom is gone, but {other}."
-    first = case.mistakes[0]
-    seen = f" Seen in: {first.seen}." if first.seen else ""
-    return True, f"The cause: {first.sentence}. Now {sentence}.{seen}"
+    cause = case.mistakes[0].sentence
+    return True, f"The symptom: {chart.symptom}. The cause: {cause}. Now {sentence}."

@@ -67,7 +67,8 @@ def test_a_case_without_an_answer_states_the_next_step():
     assert "mask = padding_mask(tgt" in third.detail
     assert [stage.held for stage in third.stages] == [True, False] and not third.passed
     last = diagnose("loss_near_zero", ["causality"], "causal missing", FIX)
-    assert last.complete and CASES[0].mistakes[0].seen in last.hint
+    assert last.complete and CASES[0].mistakes[0].seen in last.detail.splitlines()[-1]
+    assert last.hint.startswith("The symptom: the final loss is")
 
 
 @pytest.mark.parametrize("cause", ["plain list", "bad luck", 3])
