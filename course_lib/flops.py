@@ -25,8 +25,8 @@ def attention_flops(
     Includes the four projections, the scores and the weighted average, but not softmax, masks or
     biases. Multiplying matrices (a, b) and (b, c) takes 2 · a · b · c operations. ``tgt_len`` is T
     and ``src_len`` is S; ``d_k`` and ``d_v`` are d_model // num_heads unless given.
-    Raises ValueError if a size is below 1, or if num_heads does not divide d_model and d_k or d_v
-    is missing.
+    Raises ValueError if a size is below 1, or if d_k or d_v is missing and num_heads does not
+    divide d_model.
     """
     check_sizes(tgt_len=tgt_len, src_len=src_len)
     d_k = head_width(d_model, num_heads, d_k)
