@@ -1,6 +1,6 @@
 """Exercises for chapter 04: trials, known mistakes and correct answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from course_lib.exercises.checking.layer_trials import (
     keeps_still,
     survivors,
 )
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import Edits, ignored
 from course_lib.exercises.checking.trial import (
     D_K,
     B,
@@ -230,8 +230,6 @@ EXERCISES = (
 
 # known mistakes
 
-norm = mistakes_of("add_norm", "LayerNorm")
-add_norm = mistakes_of("add_norm", "AddNorm")
 
 GAIN, SHIFT = "nn.Parameter(torch.ones(d_model))", "nn.Parameter(torch.zeros(d_model))"
 START = f"""        self.weight = {GAIN}
@@ -243,7 +241,7 @@ VARIANCE = "centered.square().mean(dim=-1, keepdim=True)"
 ROOT = "(variance + self.eps).sqrt()"
 
 
-def over(axes: str) -> Sequence[tuple[str, str]]:
+def over(axes: str) -> Edits:
     """Return edits that change the axes of the mean and the variance."""
     return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centered.square().mean({axes})")
 
@@ -251,23 +249,22 @@ def over(axes: str) -> Sequence[tuple[str, str]]:
 OVER = (
     (
         "the_sequence",
-        "over the tokens of a sentence (dim=1) instead of over the features",
+        "over the tokens of a sentence (dim=1) instead of over the features "
+        "[jadore801120/attention-is-all-you-need-pytorch #17, OpenNMT/OpenNMT-tf #6]",
         "dim=1, keepdim=True",
-        "jadore801120/attention-is-all-you-need-pytorch #17, OpenNMT/OpenNMT-tf #6",
     ),
-    ("the_batch", "over the sentences of the batch (dim=0)", "dim=0, keepdim=True", ""),
-    ("all_axes", "over all entries of the batch", "", ""),
+    ("the_batch", "over the sentences of the batch (dim=0)", "dim=0, keepdim=True"),
+    ("all_axes", "over all entries of the batch", ""),
     (
         "whole_sentences",
-        "over all tokens and features of a sentence",
+        "over all tokens and features of a sentence [reczoo/FuxiCTR #23, "
+        "Qualcomm-AI-research/geometric-algebra-transformer #8]",
         "dim=(-2, -1), keepdim=True",
-        "reczoo/FuxiCTR #23, Qualcomm-AI-research/geometric-algebra-transformer #8",
     ),
     (
         "each_feature",
         "over all tokens, for each feature, as in batch normalization",
         "dim=(0, 1), keepdim=True",
-        "",
     ),
 )
 READ = "self.norm(x) if self.norm_first else x"
@@ -276,220 +273,168 @@ SUM = "total = x + self.dropout(answer)"
 LAST = "return total if self.norm_first else self.norm(total)"
 NORM = "self.norm = nn.LayerNorm(d_model, bias=bias)"
 
-MISTAKES = (
-    norm(
-        "unbiased_variance: the sum of squares is divided by d_model - 1, which is "
-        "what var() does unless you pass correction=0",
-        (VARIANCE, "x.var(dim=-1, keepdim=True)"),
-        seen="allenai/allennlp pull request #953, FluxML/Flux.jl #529",
-    ),
-    norm(
+MISTAKES = {
+    "LayerNorm": {
+        "unbiased_variance: the sum of squares is divided by d_model - 1, which is what var() does "
+        "unless you pass correction=0 [allenai/allennlp "
+        "pull request #953, FluxML/Flux.jl #529]": (VARIANCE, "x.var(dim=-1, keepdim=True)"),
         "unbiased_std_plus_eps: std() divides by d_model - 1, and eps is added after the square "
-        "root instead of inside it",
-        (ROOT, "(x.std(dim=-1, keepdim=True) + self.eps)"),
-        seen="harvardnlp/annotated-transformer #119 and #122, hyunwoongko/transformer #7",
-    ),
-    norm(
-        "eps_outside_root: eps is added after the square root instead of inside it",
-        (ROOT, "(variance.sqrt() + self.eps)"),
-        seen="hkproj/pytorch-transformer pull request #31, callummcdougall/ARENA_3.0 #228",
-    ),
-    norm(
+        "root instead of inside it [harvardnlp/annotated-transformer #119 and #122, "
+        "hyunwoongko/transformer #7]": (ROOT, "(x.std(dim=-1, keepdim=True) + self.eps)"),
+        "eps_outside_root: eps is added after the square root instead of inside it "
+        "[hkproj/pytorch-transformer "
+        "pull request #31, callummcdougall/ARENA_3.0 #228]": (ROOT, "(variance.sqrt() + self.eps)"),
         "eps_missing: eps is missing, so a vector of equal numbers, whose variance is 0, becomes "
-        "nan",
-        (ROOT, "variance.sqrt()"),
-        seen="torchcvnn/torchcvnn #32, deeplearning4j/deeplearning4j #8241",
-    ),
-    norm(
-        "root_missing: the centered vector is divided by the variance instead of its square root",
-        (ROOT, "(variance + self.eps)"),
-    ),
-    *(
-        norm(f"over_{name}: the mean and the variance are computed {where}", *over(axes), seen=seen)
-        for name, where, axes, seen in OVER
-    ),
-    norm(
-        "keepdim_missing: keepdim=True is missing, so the means broadcast along the wrong axis",
-        *over("dim=-1"),
-        seen="jadore801120/attention-is-all-you-need-pytorch #17",
-    ),
-    norm(
-        "root_mean_square: the mean is not subtracted, as in RMSNorm",
-        (f"centered = x - {MEAN}", "centered = x"),
-    ),
-    *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
-    norm(
+        "nan "
+        "[torchcvnn/torchcvnn #32, deeplearning4j/deeplearning4j #8241]": (ROOT, "variance.sqrt()"),
+        "root_missing: the centered vector is divided by the variance instead of its square root": (
+            ROOT,
+            "(variance + self.eps)",
+        ),
+        **{
+            f"over_{name}: the mean and the variance are computed {where}": over(axes)
+            for name, where, axes in OVER
+        },
+        "keepdim_missing: keepdim=True is missing, so the means broadcast along the wrong axis "
+        "[jadore801120/attention-is-all-you-need-pytorch #17]": over("dim=-1"),
+        "root_mean_square: the mean is not subtracted, as in RMSNorm": (
+            f"centered = x - {MEAN}",
+            "centered = x",
+        ),
+        **ignored(("eps", ("variance + self.eps", "variance + 1e-5"))),
         "scalar_gain_and_shift: the gain and the shift are each a single number, shared by all "
-        "features",
-        (GAIN, "nn.Parameter(torch.ones(1))"),
-        (SHIFT, "nn.Parameter(torch.zeros(1))"),
-        (CHECK, ""),
-        seen="AChiranth/SmallFormer, IoTDataAtelier/mtsa",
-    ),
-    norm(
+        "features [AChiranth/SmallFormer, IoTDataAtelier/mtsa]": (
+            (GAIN, "nn.Parameter(torch.ones(1))"),
+            (SHIFT, "nn.Parameter(torch.zeros(1))"),
+            (CHECK, ""),
+        ),
         "no_gain_and_shift: the gain and the shift are missing, so training cannot change the "
-        "scale of the output",
-        (START, ""),
-        (CHECK, ""),
-        ("self.weight * centered", "centered"),
-        (" + self.bias", ""),
-    ),
-    norm(
+        "scale of the output": (
+            (START, ""),
+            (CHECK, ""),
+            ("self.weight * centered", "centered"),
+            (" + self.bias", ""),
+        ),
         "not_registered: the gain and the shift are plain tensors, so the optimizer and saved "
-        "files do not include them",
-        (GAIN, "torch.ones(d_model)"),
-        (SHIFT, "torch.zeros(d_model)"),
-        pattern=r"=\s*torch\.(ones|zeros)\(",
-    ),
-    norm(
+        "files "
+        "do not include them": ((GAIN, "torch.ones(d_model)"), (SHIFT, "torch.zeros(d_model)")),
         "variance_squared: the centered vector is divided by the square of variance + eps instead "
-        "of its square root",
-        (ROOT, "(variance + self.eps) ** 2"),
-    ),
-    norm(
+        "of its square root": (ROOT, "(variance + self.eps) ** 2"),
         "one_plus_gain: the vector is multiplied by 1 + weight even though weight starts at 1, so "
-        "a new norm returns vectors that are twice as long as they should be",
-        ("self.weight * centered", "(1 + self.weight) * centered"),
-    ),
-    norm(
+        "a new norm returns vectors that are twice "
+        "as long as they should be": ("self.weight * centered", "(1 + self.weight) * centered"),
         "gain_around_zero: weight starts at 0 and the vector is multiplied by 1 + weight, as in "
-        "Gemma; here weight starts at 1, and the vector is multiplied by weight alone",
-        (GAIN, SHIFT),
-        ("self.weight * centered", "(1 + self.weight) * centered"),
-    ),
-    *(
-        norm(text, ("self.weight * centered / (variance + self.eps).sqrt() + self.bias", formula))
-        for text, formula in (
-            (
-                "shift_scaled: the shift is added before the multiplication by the gain",
-                f"self.weight * (centered / {ROOT} + self.bias)",
-            ),
-            (
-                "gain_unused: weight exists, but the vector is not multiplied by it",
-                f"centered / {ROOT} + self.bias",
-            ),
-            (
-                "shift_unused: bias exists, but it is not added",
-                f"self.weight * centered / {ROOT}",
-            ),
-            (
-                "mean_not_subtracted: x itself is divided, although the variance is around the "
-                "mean",
-                f"self.weight * x / {ROOT} + self.bias",
-            ),
-        )
-    ),
-    add_norm(
-        "residual_missing: x is not added, so the sub-layer's output replaces x",
-        (SUM, "total = self.dropout(answer)"),
-    ),
-    add_norm(
+        "Gemma; here weight starts at 1, and the vector is multiplied by "
+        "weight alone": ((GAIN, SHIFT), ("self.weight * centered", "(1 + self.weight) * centered")),
+        **{
+            text: ("self.weight * centered / (variance + self.eps).sqrt() + self.bias", formula)
+            for text, formula in (
+                (
+                    "shift_scaled: the shift is added before the multiplication by the gain",
+                    f"self.weight * (centered / {ROOT} + self.bias)",
+                ),
+                (
+                    "gain_unused: weight exists, but the vector is not multiplied by it",
+                    f"centered / {ROOT} + self.bias",
+                ),
+                (
+                    "shift_unused: bias exists, but it is not added",
+                    f"self.weight * centered / {ROOT}",
+                ),
+                (
+                    "mean_not_subtracted: x itself is divided, although the variance is around the "
+                    "mean",
+                    f"self.weight * x / {ROOT} + self.bias",
+                ),
+            )
+        },
+    },
+    "AddNorm": {
+        "residual_missing: x is not added, so the sub-layer's output replaces x": (
+            SUM,
+            "total = self.dropout(answer)",
+        ),
         "norm_on_answer: in post-norm, the norm is applied only to the sub-layer's output, before "
-        "x is added",
-        (SUM, "total = x + self.dropout(answer if self.norm_first else self.norm(answer))"),
-        (LAST, "return total"),
-        seen="keras-team/keras-io #1256, mashrurmorshed/Torch-KWT #13",
-    ),
-    add_norm(
+        "x is added [keras-team/keras-io #1256, mashrurmorshed/Torch-KWT #13]": (
+            (SUM, "total = x + self.dropout(answer if self.norm_first else self.norm(answer))"),
+            (LAST, "return total"),
+        ),
         "norm_on_path: in post-norm, the norm is applied to x before the sub-layer's output is "
-        "added, not to the sum",
-        (SUM, "total = (x if self.norm_first else self.norm(x)) + self.dropout(answer)"),
-        (LAST, "return total"),
-    ),
-    add_norm(
+        "added, not to the sum": (
+            (SUM, "total = (x if self.norm_first else self.norm(x)) + self.dropout(answer)"),
+            (LAST, "return total"),
+        ),
         "residual_after_norm: in pre-norm, norm(x) is added to the sub-layer's output; add x "
-        "itself instead",
-        (RUN, "x = self.norm(x) if self.norm_first else x\n        answer = sublayer(x)"),
-        seen="pytorch/pytorch #61165, tracel-ai/burn #1056, "
-        "Howuhh/faster-trajectory-transformer #3",
-    ),
-    add_norm(
-        "post_norm_missing: the norm is missing in post-norm, so the sum itself is returned",
-        (LAST, "return total"),
-        seen="agentdr1/LA_MIL #3",
-    ),
-    add_norm(
+        "itself instead [pytorch/pytorch #61165, tracel-ai/burn #1056, "
+        "Howuhh/faster-trajectory-transformer #3]": (
+            RUN,
+            "x = self.norm(x) if self.norm_first else x\n        answer = sublayer(x)",
+        ),
+        "post_norm_missing: the norm is missing in post-norm, so the sum itself is returned "
+        "[agentdr1/LA_MIL #3]": (LAST, "return total"),
         "orders_exchanged: the two orders are swapped, so norm_first=False normalizes first and "
-        "norm_first=True normalizes last",
-        (READ, "x if self.norm_first else self.norm(x)"),
-        (LAST, "return self.norm(total) if self.norm_first else total"),
-    ),
-    add_norm(
+        "norm_first=True normalizes last": (
+            (READ, "x if self.norm_first else self.norm(x)"),
+            (LAST, "return self.norm(total) if self.norm_first else total"),
+        ),
         "always_normed_twice: norm_first is ignored, so the norm comes before the sub-layer and "
-        "after the sum",
-        (READ, "self.norm(x)"),
-        (LAST, "return self.norm(total)"),
-    ),
-    add_norm(
-        "added_after_norm: in post-norm, x is added once more after the norm",
-        (LAST, "return total if self.norm_first else x + self.norm(total)"),
-    ),
-    add_norm(
-        "always_post_norm: norm_first is ignored, so the norm always comes last",
-        (READ, "x"),
-        (LAST, "return self.norm(total)"),
-        seen="k2-fsa/snowfall pull request #184",
-    ),
-    add_norm(
+        "after the sum": ((READ, "self.norm(x)"), (LAST, "return self.norm(total)")),
+        "added_after_norm: in post-norm, x is added once more after the norm": (
+            LAST,
+            "return total if self.norm_first else x + self.norm(total)",
+        ),
+        "always_post_norm: norm_first is ignored, so the norm always comes last [k2-fsa/snowfall "
+        "pull request #184]": ((READ, "x"), (LAST, "return self.norm(total)")),
         "always_pre_norm: norm_first is ignored, so the norm always comes first, even for the "
-        "paper's post-norm",
-        (READ, "self.norm(x)"),
-        (LAST, "return total"),
-        seen="harvardnlp/annotated-transformer #1, #13, #92, #100; hkproj/pytorch-transformer #14",
-    ),
-    add_norm(
-        "normed_twice: pre-norm normalizes twice, before the sub-layer and after the sum",
-        (LAST, "return self.norm(total)"),
-        seen="k2-fsa/snowfall pull request #184",
-    ),
-    add_norm(
+        "paper's post-norm [harvardnlp/annotated-transformer #1, #13, #92, #100; "
+        "hkproj/pytorch-transformer #14]": ((READ, "self.norm(x)"), (LAST, "return total")),
+        "normed_twice: pre-norm normalizes twice, before the sub-layer and after the sum "
+        "[k2-fsa/snowfall pull request #184]": (LAST, "return self.norm(total)"),
         "dropout_always_on: F.dropout lacks training=self.training, so it is also active in eval "
-        "mode",
-        ("self.dropout(answer)", "nn.functional.dropout(answer, self.dropout.p)"),
-        seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
-    ),
-    add_norm(
+        "mode [pytorch/pytorch #11999, delip/PyTorchNLPBook #28]": (
+            "self.dropout(answer)",
+            "nn.functional.dropout(answer, self.dropout.p)",
+        ),
         "dropout_on_sum: dropout is applied to the sum, so it also drops entries of x on the "
-        "residual path",
-        (SUM, "total = self.dropout(x + answer)"),
-        seen="codertimo/BERT-pytorch #85, soobinseo/Transformer-TTS #11",
-    ),
-    add_norm(
-        "dropout_last: dropout is applied last, to the result of the whole module",
-        (SUM, "total = x + answer"),
-        (LAST, "return self.dropout(total if self.norm_first else self.norm(total))"),
-        seen="hyunwoongko/transformer #8, FGiuliari/Trajectory-Transformer #22",
-    ),
-    add_norm(
-        "dropout_missing: the module never applies dropout",
-        (SUM, "total = x + answer"),
-        seen="neulab/xnmt pull request #544, lucidrains/x-transformers #318",
-    ),
-    add_norm(
+        "residual path [codertimo/BERT-pytorch "
+        "#85, soobinseo/Transformer-TTS #11]": (SUM, "total = self.dropout(x + answer)"),
+        "dropout_last: dropout is applied last, to the result of the whole module "
+        "[hyunwoongko/transformer #8, FGiuliari/Trajectory-Transformer #22]": (
+            (SUM, "total = x + answer"),
+            (LAST, "return self.dropout(total if self.norm_first else self.norm(total))"),
+        ),
+        "dropout_missing: the module never applies dropout [neulab/xnmt pull request #544, "
+        "lucidrains/x-transformers #318]": (SUM, "total = x + answer"),
         "batch_norm: the norm is an nn.BatchNorm1d, which mixes the tokens of a batch and stores "
-        "running averages",
-        (NORM, "self.norm = nn.BatchNorm1d(d_model)"),
-        ("self.norm(x)", "self.norm(x.transpose(1, 2)).transpose(1, 2)"),
-        ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),
-    ),
-    add_norm(
-        "in_place: `x += …` adds in place, which changes the caller's tensor",
-        (SUM, "total = x.add_(self.dropout(answer))"),
-        seen="microsoft/unilm pull request #999, iMED-Lab/ER-Net pull request #3",
-    ),
-)
+        "running averages": (
+            (NORM, "self.norm = nn.BatchNorm1d(d_model)"),
+            ("self.norm(x)", "self.norm(x.transpose(1, 2)).transpose(1, 2)"),
+            ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),
+        ),
+        "in_place: `x += …` adds in place, which changes the caller's tensor [microsoft/unilm pull "
+        "request "
+        "#999, iMED-Lab/ER-Net pull request #3]": (SUM, "total = x.add_(self.dropout(answer))"),
+    },
+}
+PATTERNS = {
+    "not_registered": r"=\s*torch\.(ones|zeros)\(",
+}
 
 
 # right answers
 
-ANSWERS = (
-    norm(
-        "by_var_mean: torch computes the mean and the variance",
-        (f"centered = x - {MEAN}", "var, mean = torch.var_mean(x, -1, keepdim=True, correction=0)"),
-        (f"variance = {VARIANCE}", "normed = (x - mean) * torch.rsqrt(var + self.eps)"),
-        (
-            f"self.weight * centered / {ROOT} + self.bias",
-            "torch.addcmul(self.bias, normed, self.weight)",
+ANSWERS = {
+    "LayerNorm": {
+        "by_var_mean: torch computes the mean and the variance": (
+            (
+                f"centered = x - {MEAN}",
+                "var, mean = torch.var_mean(x, -1, keepdim=True, correction=0)",
+            ),
+            (f"variance = {VARIANCE}", "normed = (x - mean) * torch.rsqrt(var + self.eps)"),
+            (
+                f"self.weight * centered / {ROOT} + self.bias",
+                "torch.addcmul(self.bias, normed, self.weight)",
+            ),
         ),
-    ),
-)
+    },
+}

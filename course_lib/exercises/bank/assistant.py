@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.assistant import ChatTokens
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.trial import Trial, as_trial, function_trial, normal, observe
 
@@ -176,10 +176,6 @@ EXERCISES = (
 
 # known mistakes
 
-mask_mistake = mistakes_of("assistant", "answer_mask")
-dpo_mistake = mistakes_of("assistant", "dpo_loss")
-group_mistake = mistakes_of("assistant", "group_advantages")
-policy_mistake = mistakes_of("assistant", "clipped_policy_loss")
 
 OPEN = "(opened > closed)[:, :-1]"
 MARGIN = "chosen_reward - rejected_reward"
@@ -188,208 +184,148 @@ CLAMPED = "ratio.clamp(1 - clip, 1 + clip) * advantages"
 GAIN = f"torch.min(ratio * advantages, {CLAMPED})"
 PER_ANSWER = "(objective.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).mean()"
 
-MISTAKES = (
-    mask_mistake(
-        "prompt_counted: the tokens of the question are counted, because counting begins at [user]",
-        ("ids == tokens.assistant", "ids == tokens.user"),
-    ),
-    mask_mistake(
-        "everything_counted: every token is counted, including questions and padding",
-        (OPEN, "torch.ones_like(ids[:, 1:], dtype=torch.bool)"),
-    ),
-    mask_mistake(
+MISTAKES = {
+    "answer_mask": {
+        "prompt_counted: the tokens of the question are counted, "
+        "because counting begins at [user]": ("ids == tokens.assistant", "ids == tokens.user"),
+        "everything_counted: every token is counted, including questions and padding": (
+            OPEN,
+            "torch.ones_like(ids[:, 1:], dtype=torch.bool)",
+        ),
         "shifted_by_one: the first column is left out instead of the last one, so the mask is "
-        "shifted by one: it leaves out the [end] of each answer and counts [assistant]",
-        ("[:, :-1]", "[:, 1:]"),
-    ),
-    mask_mistake(
+        "shifted by one: "
+        "it leaves out the [end] of each answer and counts [assistant]": ("[:, :-1]", "[:, 1:]"),
         "not_shifted: the mask has L columns, but it needs L - 1, because nothing predicts the "
-        "first token",
-        (OPEN, "opened > closed"),
-    ),
-    mask_mistake(
+        "first token": (OPEN, "opened > closed"),
         "padding_counted: the mask never stops at the end of an answer, so padding and later "
-        "questions are counted",
-        ("opened > closed", "opened > 0"),
-    ),
-    mask_mistake(
-        "end_left_out: [end] is not counted, so the model does not learn when to stop",
-        (OPEN, f"{OPEN} & (ids[:, 1:] != tokens.end)"),
-    ),
-    mask_mistake(
-        "first_answer_only: only the first answer of a chat is counted",
-        ("opened > closed", "(opened > 0) & (closed == 0)"),
-    ),
-    mask_mistake(
-        "numbers_returned: the mask contains the numbers 0 and 1, but it must be boolean",
-        (OPEN, f"{OPEN}.long()"),
-    ),
-    dpo_mistake(
+        "questions are counted": ("opened > closed", "opened > 0"),
+        "end_left_out: [end] is not counted, so the model does not learn when to stop": (
+            OPEN,
+            f"{OPEN} & (ids[:, 1:] != tokens.end)",
+        ),
+        "first_answer_only: only the first answer of a chat is counted": (
+            "opened > closed",
+            "(opened > 0) & (closed == 0)",
+        ),
+        "numbers_returned: the mask contains the numbers 0 and 1, but it must be boolean": (
+            OPEN,
+            f"{OPEN}.long()",
+        ),
+    },
+    "dpo_loss": {
         "sign_flipped: the sign is wrong (rejected minus chosen, or reference minus model), so the "
-        "model learns to prefer the wrong answers",
-        (MARGIN, "rejected_reward - chosen_reward"),
-    ),
-    dpo_mistake(
-        "reference_missing: the log-probabilities of the reference are never subtracted",
-        ("(chosen - ref_chosen)", "chosen"),
-        ("(rejected - ref_rejected)", "rejected"),
-    ),
-    dpo_mistake(
-        "reference_added: the log-probabilities of the reference are added, not subtracted",
-        ("chosen - ref_chosen", "chosen + ref_chosen"),
-        ("(rejected - ref_rejected)", "(rejected + ref_rejected)"),
-    ),
-    dpo_mistake(
-        "beta_outside: beta multiplies the loss instead of the difference inside the sigmoid",
-        ("beta * (chosen", "(chosen"),
-        ("beta * (rejected", "(rejected"),
-        ("-F.logsigmoid", "-beta * F.logsigmoid"),
-    ),
-    dpo_mistake(
-        "log_missing: the loss is minus the sigmoid, without the log",
-        ("F.logsigmoid", "torch.sigmoid"),
-    ),
-    dpo_mistake(
+        "model learns to prefer the wrong answers": (MARGIN, "rejected_reward - chosen_reward"),
+        "reference_missing: the log-probabilities of the reference are never subtracted": (
+            ("(chosen - ref_chosen)", "chosen"),
+            ("(rejected - ref_rejected)", "rejected"),
+        ),
+        "reference_added: the log-probabilities of the reference are added, not subtracted": (
+            ("chosen - ref_chosen", "chosen + ref_chosen"),
+            ("(rejected - ref_rejected)", "(rejected + ref_rejected)"),
+        ),
+        "beta_outside: beta multiplies the loss instead of the difference inside the sigmoid": (
+            ("beta * (chosen", "(chosen"),
+            ("beta * (rejected", "(rejected"),
+            ("-F.logsigmoid", "-beta * F.logsigmoid"),
+        ),
+        "log_missing: the loss is minus the sigmoid, without the log": (
+            "F.logsigmoid",
+            "torch.sigmoid",
+        ),
         "log_of_sigmoid: the log is taken after the sigmoid, which is rounded to 0 for large "
-        "margins, so the loss becomes inf; use F.logsigmoid",
-        (f"F.logsigmoid({MARGIN})", f"torch.sigmoid({MARGIN}).log()"),
-    ),
-    dpo_mistake(
-        "summed_up: the losses of the pairs are added up instead of averaged",
-        (".mean()", ".sum()"),
-    ),
-    dpo_mistake(
-        "not_averaged: the function returns a loss for each pair instead of the mean loss",
-        (".mean()", ""),
-    ),
-    *ignored(
-        dpo_mistake,
-        ("beta", ("beta * (chosen", "0.1 * (chosen"), ("beta * (rejected", "0.1 * (rejected")),
-    ),
-    group_mistake(
+        "margins, so the loss becomes "
+        "inf; use F.logsigmoid": (f"F.logsigmoid({MARGIN})", f"torch.sigmoid({MARGIN}).log()"),
+        "summed_up: the losses of the pairs are added up instead of averaged": (
+            ".mean()",
+            ".sum()",
+        ),
+        "not_averaged: the function returns a loss for each pair instead of the mean loss": (
+            ".mean()",
+            "",
+        ),
+        **ignored(
+            ("beta", ("beta * (chosen", "0.1 * (chosen"), ("beta * (rejected", "0.1 * (rejected"))
+        ),
+    },
+    "group_advantages": {
         "whole_batch: the mean and the standard deviation are taken over the whole batch instead "
-        "of over each group",
-        (MEAN_STD, "rewards.mean(), rewards.std()"),
-    ),
-    group_mistake(
+        "of over each group": (MEAN_STD, "rewards.mean(), rewards.std()"),
         "mean_of_the_batch: the mean is taken over the whole batch, so an answer to a hard "
-        "question is compared with answers to other questions",
-        ("rewards.mean(dim=1, keepdim=True)", "rewards.mean()"),
-    ),
-    group_mistake(
-        "std_of_the_batch: the standard deviation is taken over the whole batch",
-        ("rewards.std(dim=1, keepdim=True)", "rewards.std()"),
-    ),
-    group_mistake(
+        "question is compared "
+        "with answers to other questions": ("rewards.mean(dim=1, keepdim=True)", "rewards.mean()"),
+        "std_of_the_batch: the standard deviation is taken over the whole batch": (
+            "rewards.std(dim=1, keepdim=True)",
+            "rewards.std()",
+        ),
         "columns_compared: the mean and the standard deviation are taken over the questions (axis "
-        "0) instead of over the answers to one question (axis 1)",
-        (MEAN_STD, "rewards.mean(dim=0, keepdim=True), rewards.std(dim=0, keepdim=True)"),
-    ),
-    group_mistake(
+        "0) instead of over the answers to one question (axis "
+        "1)": (MEAN_STD, "rewards.mean(dim=0, keepdim=True), rewards.std(dim=0, keepdim=True)"),
         "std_missing: the mean is subtracted, but the result is not divided by the standard "
-        "deviation",
-        (" / (std + eps)", ""),
-    ),
-    group_mistake(
+        "deviation": (" / (std + eps)", ""),
         "mean_missing: the rewards are divided by the standard deviation, but the mean is not "
-        "subtracted",
-        ("(rewards - mean)", "rewards"),
-    ),
-    group_mistake(
-        "variance: the rewards are divided by the variance instead of its square root",
-        ("std + eps", "std**2 + eps"),
-    ),
-    group_mistake(
-        "population_std: the sum of squares is divided by G, but it should be divided by G "
-        "- 1, as in torch.std",
-        ("rewards.std(dim=1, ", "rewards.std(dim=1, correction=0, "),
-    ),
-    group_mistake(
-        "eps_missing: eps is not added, so a group with equal rewards leads to 0 / 0",
-        (" + eps)", ")"),
-    ),
-    *ignored(group_mistake, ("eps", ("std + eps", "std + 1e-4"))),
-    policy_mistake(
-        "ratio_inverted: the ratio is old / new instead of new / old",
-        ("log_probs - old_log_probs", "old_log_probs - log_probs"),
-    ),
-    policy_mistake(
-        "exp_missing: the ratio is a difference of log-probabilities; take its exponential",
-        ("(log_probs - old_log_probs).exp()", "log_probs - old_log_probs"),
-    ),
-    policy_mistake(
-        "clip_missing: the ratio is never clipped, so a single batch may move the model too far",
-        (GAIN, "ratio * advantages"),
-    ),
-    policy_mistake(
+        "subtracted": ("(rewards - mean)", "rewards"),
+        "variance: the rewards are divided by the variance instead of its square root": (
+            "std + eps",
+            "std**2 + eps",
+        ),
+        "population_std: the sum of squares is divided by G, but it should be divided by G - 1, as "
+        "in torch.std": ("rewards.std(dim=1, ", "rewards.std(dim=1, correction=0, "),
+        "eps_missing: eps is not added, so a group with equal rewards leads to 0 / 0": (
+            " + eps)",
+            ")",
+        ),
+        **ignored(("eps", ("std + eps", "std + 1e-4"))),
+    },
+    "clipped_policy_loss": {
+        "ratio_inverted: the ratio is old / new instead of new / old": (
+            "log_probs - old_log_probs",
+            "old_log_probs - log_probs",
+        ),
+        "exp_missing: the ratio is a difference of log-probabilities; take its exponential": (
+            "(log_probs - old_log_probs).exp()",
+            "log_probs - old_log_probs",
+        ),
+        "clip_missing: the ratio is never clipped, so a single batch may move the model too far": (
+            GAIN,
+            "ratio * advantages",
+        ),
         "clipped_only: the gain always uses the clipped ratio; take the smaller of the two gains, "
-        "so that the model can still correct a bad step",
-        (GAIN, CLAMPED),
-    ),
-    policy_mistake(
-        "larger_gain: the larger of the two gains is taken instead of the smaller one",
-        ("torch.min", "torch.max"),
-    ),
-    policy_mistake(
-        "gain_clipped: the product of the ratio and the advantage is clipped instead of the ratio",
-        (CLAMPED, "(ratio * advantages).clamp(1 - clip, 1 + clip)"),
-    ),
-    policy_mistake(
+        "so that the model can still correct a bad step": (GAIN, CLAMPED),
+        "larger_gain: the larger of the two gains is taken instead of the smaller one": (
+            "torch.min",
+            "torch.max",
+        ),
+        "gain_clipped: the product of the ratio and the advantage is "
+        "clipped instead of the ratio": (CLAMPED, "(ratio * advantages).clamp(1 - clip, 1 + clip)"),
         "not_negated: the objective is not negated, so the optimizer minimizes it instead of "
-        "maximizing it",
-        ("return -(", "return ("),
-    ),
-    policy_mistake(
+        "maximizing it": ("return -(", "return ("),
         "kl_rewarded: the KL term is added to the objective, which rewards moving away from the "
-        "reference",
-        ("gain - kl_weight", "gain + kl_weight"),
-    ),
-    policy_mistake(
-        "kl_reversed: the log-ratio in the KL term is new - reference; it must be reference - new",
-        ("ref_log_probs - log_probs", "log_probs - ref_log_probs"),
-    ),
-    policy_mistake(
+        "reference": ("gain - kl_weight", "gain + kl_weight"),
+        "kl_reversed: the log-ratio in the KL term is new - reference; "
+        "it must be reference - new": ("ref_log_probs - log_probs", "log_probs - ref_log_probs"),
         "kl_difference: the KL term is the difference of the log-probabilities, which can be "
-        "negative",
-        ("log_ratio.exp() - log_ratio - 1", "-log_ratio"),
-    ),
-    policy_mistake(
+        "negative": ("log_ratio.exp() - log_ratio - 1", "-log_ratio"),
         "kl_to_the_old_model: the KL term compares the model with the one that sampled the answers "
-        "instead of the reference",
-        ("ref_log_probs - log_probs", "old_log_probs - log_probs"),
-    ),
-    policy_mistake(
-        "mask_ignored: questions and padding are included in the sum",
-        (" * mask", ""),
-    ),
-    policy_mistake(
-        "mean_over_all_positions: each row's sum is divided by the number of positions, so "
-        "short answers count less",
-        (PER_ANSWER, "objective.mean()"),
-    ),
-    policy_mistake(
+        "instead of the reference": ("ref_log_probs - log_probs", "old_log_probs - log_probs"),
+        "mask_ignored: questions and padding are included in the sum": (" * mask", ""),
+        "mean_over_all_positions: each row's sum is divided by the number of positions, so short "
+        "answers count less": (PER_ANSWER, "objective.mean()"),
         "mean_over_tokens: the mean is taken over the tokens of all answers, so a long answer "
-        "counts more than a short one",
-        (PER_ANSWER, "(objective.sum() / mask.sum())"),
-    ),
-    policy_mistake(
-        "sum_over_tokens: the terms for an answer's tokens are added up instead of averaged",
-        (PER_ANSWER, "objective.sum(dim=1).mean()"),
-    ),
-    *ignored(
-        policy_mistake,
-        ("clip", ("clamp(1 - clip, 1 + clip)", "clamp(0.8, 1.2)")),
-        ("kl_weight", ("kl_weight * kl", "0.04 * kl")),
-    ),
-)
+        "counts more than a short one": (PER_ANSWER, "(objective.sum() / mask.sum())"),
+        "sum_over_tokens: the terms for an answer's tokens are added up instead of averaged": (
+            PER_ANSWER,
+            "objective.sum(dim=1).mean()",
+        ),
+        **ignored(
+            ("clip", ("clamp(1 - clip, 1 + clip)", "clamp(0.8, 1.2)")),
+            ("kl_weight", ("kl_weight * kl", "0.04 * kl")),
+        ),
+    },
+}
 
 
 # right answers
 
-mask_version = mistakes_of("assistant", "answer_mask")
-dpo_version = mistakes_of("assistant", "dpo_loss")
-group_version = mistakes_of("assistant", "group_advantages")
-policy_version = mistakes_of("assistant", "clipped_policy_loss")
 
 LOSS = f"-F.logsigmoid({MARGIN}).mean()"
 CHOICE = """rewards = torch.stack([chosen_reward, rejected_reward], dim=1)
@@ -402,36 +338,40 @@ BY_SUMS = """centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
     return centered / (variance.sqrt() + eps)"""
 CASES = "torch.where(advantages > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))"
 
-ANSWERS = (
-    dpo_version(
-        "by_softplus: the loss is a softplus, and the reference gets no gradients",
-        (LOSS, "F.softplus(rejected_reward - chosen_reward).mean()"),
-        ("- ref_chosen", "- ref_chosen.detach()"),
-        ("- ref_rejected", "- ref_rejected.detach()"),
-    ),
-    dpo_version(
-        "by_cross_entropy: the two rewards are the logits of a choice between the answers",
-        (f"return {LOSS}", CHOICE),
-    ),
-    group_version("by_rows: one group is handled at a time", (NORMED, BY_ROWS)),
-    group_version(
-        "by_sums: the formula of the standard deviation is written out", (NORMED, BY_SUMS)
-    ),
-    policy_version(
-        "by_cases: good and bad answers are distinguished, and the tokens' average is weighted",
-        (GAIN, f"{CASES} * advantages"),
-        ("log_ratio.exp() - log_ratio - 1", "torch.expm1(log_ratio) - log_ratio"),
-        (PER_ANSWER, "(objective / mask.sum(-1, keepdim=True)).sum(-1).mean()"),
-    ),
-    policy_version(
-        "by_rows: the real tokens of one answer are averaged at a time",
-        (" * mask", ""),
-        (PER_ANSWER, "torch.stack([x[real].mean() for x, real in zip(objective, mask)]).mean()"),
-        ("old_log_probs", "old"),
-        ("ref_log_probs", "ref"),
-        ("log_probs", "new"),
-    ),
-)
+ANSWERS = {
+    "dpo_loss": {
+        "by_softplus: the loss is a softplus, and the reference gets no gradients": (
+            (LOSS, "F.softplus(rejected_reward - chosen_reward).mean()"),
+            ("- ref_chosen", "- ref_chosen.detach()"),
+            ("- ref_rejected", "- ref_rejected.detach()"),
+        ),
+        "by_cross_entropy: the two rewards are the logits of a choice between the answers": (
+            f"return {LOSS}",
+            CHOICE,
+        ),
+    },
+    "group_advantages": {
+        "by_rows: one group is handled at a time": (NORMED, BY_ROWS),
+        "by_sums: the formula of the standard deviation is written out": (NORMED, BY_SUMS),
+    },
+    "clipped_policy_loss": {
+        "by_cases: good and bad answers are distinguished, and the tokens' average is weighted": (
+            (GAIN, f"{CASES} * advantages"),
+            ("log_ratio.exp() - log_ratio - 1", "torch.expm1(log_ratio) - log_ratio"),
+            (PER_ANSWER, "(objective / mask.sum(-1, keepdim=True)).sum(-1).mean()"),
+        ),
+        "by_rows: the real tokens of one answer are averaged at a time": (
+            (" * mask", ""),
+            (
+                PER_ANSWER,
+                "torch.stack([x[real].mean() for x, real in zip(objective, mask)]).mean()",
+            ),
+            ("old_log_probs", "old"),
+            ("ref_log_probs", "ref"),
+            ("log_probs", "new"),
+        ),
+    },
+}
 
 
 def mask_by_loop(ids: Tensor, tokens: ChatTokens) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import Mistake, mistakes_of
+from course_lib.exercises.checking.mistake import Edits
 from course_lib.exercises.checking.trial import (
     D_K,
     D_V,
@@ -162,7 +162,6 @@ EXERCISES = (
 
 # known mistakes
 
-attention = mistakes_of("attention", "scaled_dot_product_attention")
 
 SCALE = "/ math.sqrt(d_k)"
 MASKED = 'scores = scores.masked_fill(~mask, float("-inf"))'
@@ -190,125 +189,91 @@ WRONG_SCALES = {  # the divisor for the scores of q and k, and the sentence
 
 
 def wrongly_scaled(
-    make: Callable[..., Mistake],
     edit: Callable[[str], tuple[str, str]],
     without: Collection[str] = (),
     q: str = "q",
     k: str = "k",
     **seen: str,
-) -> list[Mistake]:
+) -> dict[str, Edits]:
     """Define the mistakes in which the scores are divided by a number other than √d_k.
 
     ``edit`` divides the scores by an expression in which ``q`` and ``k`` are the queries and keys;
     ``seen`` maps the names of mistakes to public code that contains them.
     """
-    return [
-        make(
-            f"{name}: {sentence}",
-            edit(by.format(q=q, k=k)),
-            seen=seen.get(name, ""),
-            pattern=TWO_ROOTS * (name == "scale_twice"),
-        )
+    return {
+        f"{name}: {sentence}{seen.get(name, '')}": edit(by.format(q=q, k=k))
         for name, (by, sentence) in WRONG_SCALES.items()
         if name not in without
-    ]
+    }
 
 
-MISTAKES = (
-    *wrongly_scaled(
-        attention,
-        lambda by: (SCALE, f"/ ({by})"),
-        q="query",
-        k="key",
-        scale_missing="mlc-ai/mlc-llm #3426",
-        scale_d_k="delzac/cntkx #10",
-    ),
-    attention(
-        "scale_d_v: the scores are divided by √d_v instead of √d_k",
-        (SCALE, "/ math.sqrt(value.size(-1))"),
-    ),
-    attention(
-        "softmax_over_queries: the softmax runs over the queries instead of the keys",
-        ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
-        seen="labmlai/annotated_deep_learning_paper_implementations #146",
-    ),
-    attention(
-        "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys",
-        ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
-        seen="FudanNLP/fastNLP #254",
-    ),
-    attention(
-        "softmax_missing: the values are weighted by the raw scores, without a softmax",
-        ("scores.softmax(dim=-1)", "scores.clone()"),
-    ),
-    attention(
+MISTAKES = {
+    "scaled_dot_product_attention": {
+        **wrongly_scaled(
+            lambda by: (SCALE, f"/ ({by})"),
+            q="query",
+            k="key",
+            scale_missing=" [mlc-ai/mlc-llm #3426]",
+            scale_d_k=" [delzac/cntkx #10]",
+        ),
+        "scale_d_v: the scores are divided by √d_v instead of √d_k": (
+            SCALE,
+            "/ math.sqrt(value.size(-1))",
+        ),
+        "softmax_over_queries: the softmax runs over the queries instead of the keys "
+        "[labmlai/annotated_deep_learning_paper_implementations "
+        "#146]": ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
+        "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys "
+        "[FudanNLP/fastNLP "
+        "#254]": ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
+        "softmax_missing: the values are weighted by the raw scores, without a softmax": (
+            "scores.softmax(dim=-1)",
+            "scores.clone()",
+        ),
         "mask_inverted: the mask is inverted, so that True blocks a key; here True means *may "
-        "look*",
-        (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
-        (ZEROED, "    weights = weights.nan_to_num(0.0)\n"),
-        seen="lucidrains/halonet-pytorch #4; InseeFrLab/torchTextClassifiers #92",
-    ),
-    attention("mask_ignored: the mask is not used at all", (MASKED, "pass"), (ZEROED, "")),
-    attention(
+        "look* [lucidrains/halonet-pytorch #4; InseeFrLab/torchTextClassifiers #92]": (
+            (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
+            (ZEROED, "    weights = weights.nan_to_num(0.0)\n"),
+        ),
+        "mask_ignored: the mask is not used at all": ((MASKED, "pass"), (ZEROED, "")),
         "mask_result_dropped: masked_fill is called but its result is not used; masked_fill does "
-        "not change its input",
-        (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
-        (ZEROED, ""),
-        pattern=r"^ *\w+\.masked_fill\(",
-        seen="huggingface/transformers #35162; facebookresearch/ParlAI #3068",
-    ),
-    attention(
+        "not change its input [huggingface/transformers #35162; facebookresearch/ParlAI #3068]": (
+            (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
+            (ZEROED, ""),
+        ),
         "mask_after_softmax: the mask is applied after the softmax, so the weights no longer add "
-        "up to 1",
-        (MASKED, "pass"),
-        seen="huggingface/pytorch-image-models #2236",
-    ),
-    attention(
+        "up to 1 [huggingface/pytorch-image-models #2236]": (MASKED, "pass"),
         "mask_filled_with_zero: blocked scores become 0, but exp(0) is 1, so blocked keys still "
-        "get weight; use -inf",
-        (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
-        (ZEROED, ""),
-        seen="allenai/allennlp #105; georg-wolflein/good-features #1; THUwangcy/ReChorus #8",
-    ),
-    attention(
+        "get weight; use -inf [allenai/allennlp #105; georg-wolflein/good-features #1; "
+        "THUwangcy/ReChorus #8]": (
+            (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
+            (ZEROED, ""),
+        ),
         "mask_large_negative: blocked scores are set to -1e9, so a fully blocked row becomes a "
-        "uniform average",
-        ('float("-inf")', "-1e9"),
-        (ZEROED, ""),
-        seen="EleutherAI/gpt-neox #966",
-    ),
-    attention(
+        "uniform average [EleutherAI/gpt-neox #966]": (('float("-inf")', "-1e9"), (ZEROED, "")),
         "blocked_row_nan: a row in which every key is blocked has only scores of -inf, and their "
-        "softmax is nan",
-        (ZEROED, ""),
-        seen="pytorch/pytorch #41508, #25110",
-    ),
-    attention(
-        "key_transposed_by_view: view or reshape is used to transpose the keys, so the rows "
-        "and columns get mixed up",
-        ("key.mT", "key.reshape(*key.shape[:-2], d_k, -1)"),
-    ),
-    attention(
-        "gradient_cut: the weights are detached, so queries and keys get no gradient",
-        (AVERAGE, "weights.detach() @ value, weights"),
-    ),
-    attention(
-        "scores_returned: the scores are returned in place of the weights",
-        (AVERAGE, AVERAGE.replace(", weights", ", scores")),
-    ),
-    attention(
+        "softmax is nan [pytorch/pytorch #41508, #25110]": (ZEROED, ""),
+        "key_transposed_by_view: view or reshape is used to transpose the keys, so the rows and "
+        "columns get mixed up": ("key.mT", "key.reshape(*key.shape[:-2], d_k, -1)"),
+        "gradient_cut: the weights are detached, so queries and keys get no gradient": (
+            AVERAGE,
+            "weights.detach() @ value, weights",
+        ),
+        "scores_returned: the scores are returned in place of the weights": (
+            AVERAGE,
+            AVERAGE.replace(", weights", ", scores"),
+        ),
         "scale_after_softmax: the weights are divided by √d_k after the softmax instead of the "
-        "scores before it, so they no longer add up to 1",
-        (SCALE, ""),
-        ("scores.softmax(dim=-1)", f"scores.softmax(dim=-1) {SCALE}"),
-    ),
-    attention(
+        "scores before it, so they no longer "
+        "add up to 1": ((SCALE, ""), ("scores.softmax(dim=-1)", f"scores.softmax(dim=-1) {SCALE}")),
         "mask_added: the boolean mask is added to the scores, so True adds 1 to a score, and "
-        "nothing is hidden",
-        (MASKED, "scores = scores + mask"),
-        (ZEROED, ""),
-    ),
-)
+        "nothing is hidden": ((MASKED, "scores = scores + mask"), (ZEROED, "")),
+    },
+}
+PATTERNS = {
+    "scale_twice": TWO_ROOTS,
+    "mask_result_dropped": r"^ *\w+\.masked_fill\(",
+}
 
 
 # right answers
@@ -317,12 +282,14 @@ EMPTY = """scores = scores + torch.zeros(mask.shape).masked_fill(~mask, -math.in
         empty = ~mask.expand(scores.shape).any(dim=-1, keepdim=True)
         scores = scores.masked_fill(empty, 0.0)"""
 
-ANSWERS = (
-    attention(
-        "by_bias: 0 or -inf is added to the scores, and fully blocked rows are treated separately",
-        (f"(query {SCALE}) @ key.mT", f"query.matmul(key.transpose(-2, -1)) {SCALE}"),
-        (MASKED, EMPTY),
-        ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(empty, 0.0)"),
-        (AVERAGE, "weights.matmul(value), weights"),
-    ),
-)
+ANSWERS = {
+    "scaled_dot_product_attention": {
+        "by_bias: 0 or -inf is added to the scores, and fully blocked rows are treated "
+        "separately": (
+            (f"(query {SCALE}) @ key.mT", f"query.matmul(key.transpose(-2, -1)) {SCALE}"),
+            (MASKED, EMPTY),
+            ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(empty, 0.0)"),
+            (AVERAGE, "weights.matmul(value), weights"),
+        ),
+    },
+}

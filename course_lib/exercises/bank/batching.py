@@ -6,7 +6,6 @@ from operator import index
 from typing import Any
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.outcomes import describe
 from course_lib.exercises.checking.scalar_trials import calls
 
@@ -68,7 +67,6 @@ EXERCISES = (
 
 # known mistakes
 
-cut = mistakes_of("batching", "batch_by_tokens")
 
 ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True))"
 KEY = "sorted(lengths[i], reverse=True)"
@@ -76,81 +74,58 @@ POSITIONS = "(len(batch) + 1) * sum(grown)"
 FIRST_OF_A_BATCH = "batch = []\n            grown = lengths[pair]"
 END = "return [*batches, batch] if batch else batches"
 
-MISTAKES = (
-    cut(
+MISTAKES = {
+    "batch_by_tokens": {
         "padding_not_counted: tokens are counted without padding, but a padded batch has B · (S + "
-        "T) positions",
-        (POSITIONS, "sum(sum(lengths[i]) for i in [*batch, pair])"),
-        seen="OpenNMT/CTranslate2 #939, meta-pytorch/data #788",
-    ),
-    cut("last_batch_lost: the last batch is never stored", (END, "return batches")),
-    cut(
+        "T) positions [OpenNMT/CTranslate2 #939, "
+        "meta-pytorch/data #788]": (POSITIONS, "sum(sum(lengths[i]) for i in [*batch, pair])"),
+        "last_batch_lost: the last batch is never stored": (END, "return batches"),
         "one_pair_too_many: the limit is checked before adding the new pair, so a batch may be one "
-        "pair too large",
-        (POSITIONS, "len(batch) * sum(grown)"),
-        seen="NVIDIA-NeMo/Speech #5907",
-    ),
-    cut(
+        "pair too large [NVIDIA-NeMo/Speech #5907]": (POSITIONS, "len(batch) * sum(grown)"),
         "widths_before_the_pair: the longest source and target are found before the new pair is "
-        "added, but that pair may be longer",
-        (POSITIONS, "(len(batch) + 1) * sum(widest)"),
-        seen="lhotse-speech/lhotse #1590",
-    ),
-    cut(
+        "added, but that pair "
+        "may be longer [lhotse-speech/lhotse #1590]": (POSITIONS, "(len(batch) + 1) * sum(widest)"),
         "newest_pair_only: the newest pair's lengths are used instead of the longest source and "
-        "the longest target in the batch",
-        (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
-    ),
-    cut(
+        "the longest target in the batch": (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
         "first_pair_forgotten: a new batch starts with lengths of 0, even though it contains the "
-        "pair that did not fit",
-        (FIRST_OF_A_BATCH, "batch, grown = [], (0, 0)"),
-        seen="spring-projects/spring-ai #5528",
-    ),
-    cut(
-        "widths_not_reset: a new batch keeps the longest source and target of the previous batch",
-        (FIRST_OF_A_BATCH, "batch = []"),
-    ),
-    cut(
-        "not_sorted: the pairs are not sorted, so long and short pairs end up in the same batch",
-        (ORDER, "range(len(lengths))"),
-        seen="inclusionAI/AReno #204",
-    ),
-    cut(
+        "pair that did not "
+        "fit [spring-projects/spring-ai #5528]": (FIRST_OF_A_BATCH, "batch, grown = [], (0, 0)"),
+        "widths_not_reset: a new batch keeps the longest source and target of the previous batch": (
+            FIRST_OF_A_BATCH,
+            "batch = []",
+        ),
+        "not_sorted: the pairs are not sorted, so long and short pairs end up in the same batch "
+        "[inclusionAI/AReno #204]": (ORDER, "range(len(lengths))"),
         "sorted_by_source: the pairs are sorted by the source's length, so the targets in a batch "
-        "have very different lengths",
-        (KEY, "lengths[i]"),
-        seen="OpenNMT/OpenNMT-py #590, facebookresearch/fairseq #3012",
-    ),
-    cut(
+        "have very different "
+        "lengths [OpenNMT/OpenNMT-py #590, facebookresearch/fairseq #3012]": (KEY, "lengths[i]"),
         "sorted_by_the_sum: the pairs are sorted by S + T, so (2, 9) and (9, 2) are neighbors and "
-        "both get padding",
-        (KEY, "sum(lengths[i])"),
-        seen="Helsinki-NLP/mammoth #12",
-    ),
-    cut(
-        "pairs_counted: `tokens` limits the number of pairs instead of the number of positions",
-        (POSITIONS, "len(batch) + 1"),
-    ),
-    cut(
-        "longer_side_only: only the longer side is counted: B · max(S, T) instead of B · (S + T)",
-        (POSITIONS, "(len(batch) + 1) * max(grown)"),
-    ),
-)
+        "both get padding [Helsinki-NLP/mammoth #12]": (KEY, "sum(lengths[i])"),
+        "pairs_counted: `tokens` limits the number of pairs instead of the number of positions": (
+            POSITIONS,
+            "len(batch) + 1",
+        ),
+        "longer_side_only: only the longer side is counted: B · max(S, T) instead of B · (S + T)": (
+            POSITIONS,
+            "(len(batch) + 1) * max(grown)",
+        ),
+    },
+}
 
 
 # right answers
 
-ANSWERS = (
-    cut(
-        "looking_again: the longest sides of a batch are computed again for every new pair",
-        ("sorted(lengths[i], reverse=True)", "(max(lengths[i]), min(lengths[i]))"),
-        (
-            "tuple(map(max, widest, lengths[pair]))",
-            "tuple(map(max, zip(*(lengths[i] for i in [*batch, pair]), strict=True)))",
+ANSWERS = {
+    "batch_by_tokens": {
+        "looking_again: the longest sides of a batch are computed again for every new pair": (
+            ("sorted(lengths[i], reverse=True)", "(max(lengths[i]), min(lengths[i]))"),
+            (
+                "tuple(map(max, widest, lengths[pair]))",
+                "tuple(map(max, zip(*(lengths[i] for i in [*batch, pair]), strict=True)))",
+            ),
         ),
-    ),
-)
+    },
+}
 
 
 def cut_by_searching(lengths, tokens):

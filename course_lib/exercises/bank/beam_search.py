@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import (
     Trial,
     as_trial,
@@ -159,7 +158,6 @@ EXERCISES = (
 
 # known mistakes
 
-step = mistakes_of("beam_search", "beam_step")
 
 SUMS = "totals.unsqueeze(-1) + logits.log_softmax(dim=-1)"
 NO_PAD = 'sums[..., pad_id] = float("-inf")'
@@ -169,112 +167,79 @@ BAR = "torch.cat([best, ended], dim=1).topk(K).values[:, -1:]"
 UNLESS = 'ended.masked_fill(ended < bar, float("-inf"))'
 OUT = "return places // V, places % V, best, ended"
 
-MISTAKES = (
-    step(
+MISTAKES = {
+    "beam_step": {
         "totals_not_added: a continuation is judged by its last token alone, because the total of "
-        "its hypothesis is not added",
-        (SUMS, "0 * totals.unsqueeze(-1).clamp(min=-9) + logits.log_softmax(dim=-1)"),
-    ),
-    step(
+        "its hypothesis is "
+        "not added": (SUMS, "0 * totals.unsqueeze(-1).clamp(min=-9) + logits.log_softmax(dim=-1)"),
         "totals_multiplied: the log-probabilities are multiplied, but a product of probabilities "
-        "is a sum of logarithms",
-        (SUMS, "totals.unsqueeze(-1) * logits.log_softmax(dim=-1)"),
-    ),
-    step(
+        "is a sum of logarithms": (SUMS, "totals.unsqueeze(-1) * logits.log_softmax(dim=-1)"),
         "softmax_for_log_softmax: probabilities are added to the totals, but the totals are "
-        "log-probabilities",
-        (SUMS, SUMS.replace("log_softmax", "softmax")),
-    ),
-    step(
+        "log-probabilities": (SUMS, SUMS.replace("log_softmax", "softmax")),
         "logits_added: the logits are added without a log-softmax, so a hypothesis whose logits "
-        "are all larger wins",
-        (SUMS, "totals.unsqueeze(-1) + logits"),
-    ),
-    step(
+        "are all larger wins": (SUMS, "totals.unsqueeze(-1) + logits"),
         "softmax_over_hypotheses: the log-softmax runs over the K hypotheses instead of the V "
-        "tokens",
-        (SUMS, SUMS.replace("dim=-1", "dim=1")),
-    ),
-    step(
+        "tokens": (SUMS, SUMS.replace("dim=-1", "dim=1")),
         "softmax_over_the_beam: one log-softmax runs over all K · V continuations, but every "
-        "hypothesis has its own",
-        (SUMS, "totals.unsqueeze(-1) + logits.flatten(1).log_softmax(dim=-1).view_as(logits)"),
-    ),
-    step(
+        "hypothesis has its own": (
+            SUMS,
+            "totals.unsqueeze(-1) + logits.flatten(1).log_softmax(dim=-1).view_as(logits)",
+        ),
         "parents_and_tokens_exchanged: // and % are mixed up, so the parents are tokens and the "
-        "tokens are parents",
-        (OUT, "return places % V, places // V, best, ended"),
-    ),
-    step(
-        "divided_by_K: a place in the flat row is divided by K, but each hypothesis has V places",
-        (OUT, "return places // K, places % K, best, ended"),
-    ),
-    step(
+        "tokens are parents": (OUT, "return places % V, places // V, best, ended"),
+        "divided_by_K: a place in the flat row is divided by K, but each hypothesis has V places": (
+            OUT,
+            "return places // K, places % K, best, ended",
+        ),
         "flattened_by_token: the flat row lists the K hypotheses of each token, so // V and % V "
-        "read it wrongly",
-        (BEST, BEST.replace("sums.flatten(1)", "sums.transpose(1, 2).flatten(1)")),
-    ),
-    step(
-        "sentences_mixed: the beam of one sentence leaks into another's, because all sentences "
-        "are sorted together",
-        (BEST, "best, places = (x.view(-1, K) for x in sums.flatten().topk(K * len(sums)))"),
-    ),
-    step(
+        "read "
+        "it wrongly": (BEST, BEST.replace("sums.flatten(1)", "sums.transpose(1, 2).flatten(1)")),
+        "sentences_mixed: the beam of one sentence leaks into another's, because all sentences are "
+        "sorted together": (
+            BEST,
+            "best, places = (x.view(-1, K) for x in sums.flatten().topk(K * len(sums)))",
+        ),
         "rows_of_the_batch: the parents count the rows of the whole batch, but each sentence "
-        "numbers its hypotheses from 0",
-        (OUT, "rows = K * torch.arange(len(sums)).unsqueeze(1)\n    "
-         "return places // V + rows, places % V, best, ended"),
-    ),
-    step(
+        "numbers its hypotheses from 0": (
+            OUT,
+            "rows = K * torch.arange(len(sums)).unsqueeze(1)\n    "
+            "return places // V + rows, places % V, best, ended",
+        ),
         "every_hypothesis_stays: each hypothesis is continued by its own best token, so these are "
-        "K greedy searches",
-        (BEST, "best, places = sums.max(dim=-1)\n    places = places + V * torch.arange(K)\n    "
-         "best, order = best.sort(dim=1, descending=True)\n    places = places.gather(1, order)"),
-    ),
-    step(
-        "worst_first: the K best continuations are returned in ascending order",
-        (OUT, "return (places // V).flip(1), (places % V).flip(1), best.flip(1), ended"),
-    ),
-    step(
-        "ends_stay: a continuation that has ended stays in the beam, where it would be continued",
-        (NO_END, "pass"),
-    ),
-    step(
+        "K greedy searches": (
+            BEST,
+            "best, places = sums.max(dim=-1)\n    places = places + V * torch.arange(K)\n    "
+            "best, order = best.sort(dim=1, descending=True)\n    places = places.gather(1, order)",
+        ),
+        "worst_first: the K best continuations are returned in ascending order": (
+            OUT,
+            "return (places // V).flip(1), (places % V).flip(1), best.flip(1), ended",
+        ),
+        "ends_stay: a continuation that has ended stays in the beam, where it would be continued": (
+            NO_END,
+            "pass",
+        ),
         "every_end_finishes: every hypothesis finishes in every step, even where its end is not "
-        "among the K best continuations",
-        (UNLESS, "ended"),
-    ),
-    step(
+        "among the K best continuations": (UNLESS, "ended"),
         "ends_of_2K_finish: ends among the 2K best continuations finish, as in tensor2tensor, "
-        "instead of those among the K best",
-        (BAR, "torch.cat([sums.flatten(1), ended], dim=1).topk(2 * K).values[:, -1:]"),
-    ),
-    step(
+        "instead of those among the "
+        "K best": (BAR, "torch.cat([sums.flatten(1), ended], dim=1).topk(2 * K).values[:, -1:]"),
         "ends_not_counted: an end is compared only with continuations that go on, but other ends "
-        "also take places among the K best",
-        (BAR, "best[:, -1:]"),
-    ),
-    step(
+        "also take places among the K best": (BAR, "best[:, -1:]"),
         "ends_follow_the_new_order: `ended` is ordered like the new hypotheses, but it belongs to "
-        "the old ones, which end",
-        (OUT, "return places // V, places % V, best, ended.gather(1, places // V)"),
-    ),
-    step(
-        "padding_chosen: padding can be chosen as the next token",
-        (NO_PAD, "pass"),
-    ),
-    step(
+        "the old ones, "
+        "which end": (OUT, "return places // V, places % V, best, ended.gather(1, places // V)"),
+        "padding_chosen: padding can be chosen as the next token": (NO_PAD, "pass"),
         "padding_before_the_softmax: padding is removed before the log-softmax, which gives its "
-        "probability to the other tokens",
-        (SUMS, "totals.unsqueeze(-1) + "
-         "logits.index_fill(2, torch.tensor(pad_id), -torch.inf).log_softmax(dim=-1)"),
-    ),
-    step(
+        "probability to the other tokens": (
+            SUMS,
+            "totals.unsqueeze(-1) + "
+            "logits.index_fill(2, torch.tensor(pad_id), -torch.inf).log_softmax(dim=-1)",
+        ),
         "probabilities_returned: the totals are returned as probabilities instead of "
-        "log-probabilities",
-        (OUT, "return places // V, places % V, best.exp(), ended.exp()"),
-    ),
-)  # fmt: skip
+        "log-probabilities": (OUT, "return places // V, places % V, best.exp(), ended.exp()"),
+    },
+}
 
 
 # right answers
@@ -334,10 +299,14 @@ FEW_FIRST = """norm = logits.logsumexp(dim=-1, keepdim=True)
     ended[ended < bar[:, None]] = float("-inf")
     return chosen // own.size(-1), ids.flatten(1).gather(1, chosen), best, ended"""
 
-ANSWERS = (
-    step("twice_as_many: the 2K best continuations are split into ends and others",
-         (AFTER_SUMS, TWICE_AS_MANY)),
-    step("by_lists: each sentence's continuations are sorted as a list", (AFTER_SUMS, LISTS)),
-    step("by_ranks: an end counts if fewer than K continuations are better", (AFTER_SUMS, RANKS)),
-    step("few_first: the K best tokens of each hypothesis come first", (AFTER_SUMS, FEW_FIRST)),
-)  # fmt: skip
+ANSWERS = {
+    "beam_step": {
+        "twice_as_many: the 2K best continuations are split into ends and others": (
+            AFTER_SUMS,
+            TWICE_AS_MANY,
+        ),
+        "by_lists: each sentence's continuations are sorted as a list": (AFTER_SUMS, LISTS),
+        "by_ranks: an end counts if fewer than K continuations are better": (AFTER_SUMS, RANKS),
+        "few_first: the K best tokens of each hypothesis come first": (AFTER_SUMS, FEW_FIRST),
+    },
+}

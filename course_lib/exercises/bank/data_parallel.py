@@ -1,7 +1,6 @@
 """Exercises for chapter 27: trials, known mistakes and correct answers."""
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.scalar_trials import calls
 
 MEAN = "Averaged over the processes, factor · loss must equal the mean loss over all tokens."
@@ -46,47 +45,35 @@ EXERCISES = (
 
 # known mistakes
 
-scale = mistakes_of("data_parallel", "token_loss_scale")
 
 SCALE = "world_size * num_tokens / all_tokens"
 
-MISTAKES = (
-    scale(
+MISTAKES = {
+    "token_loss_scale": {
         "always_one: all processes have the same weight, so a token in a process with few tokens "
-        "counts more",
-        (SCALE, "1.0"),
-        seen="huggingface/transformers #34242, PrimeIntellect-ai/prime-rl #2562, #1957",
-    ),
-    scale(
+        "counts more [huggingface/transformers "
+        "#34242, PrimeIntellect-ai/prime-rl #2562, #1957]": (SCALE, "1.0"),
         "world_size_forgotten: `world_size` is missing from the factor, even though averaging over "
-        "the processes divides by it",
-        (SCALE, "num_tokens / all_tokens"),
-        seen="verl-project/verl-SpeCo #29, Snowflake-AI-Research/Arctic-Platform #119",
-    ),
-    scale(
+        "the processes divides by it [verl-project/verl-SpeCo #29, "
+        "Snowflake-AI-Research/Arctic-Platform #119]": (SCALE, "num_tokens / all_tokens"),
         "divided_by_world_size: the factor is divided by `world_size` instead of being multiplied "
-        "by it",
-        (SCALE, "num_tokens / all_tokens / world_size"),
-    ),
-    scale(
+        "by it": (SCALE, "num_tokens / all_tokens / world_size"),
         "world_size_alone: every factor is `world_size`, which is correct only for losses that are "
-        "divided by the total number of tokens",
-        (SCALE, "float(world_size)"),
-        seen="NVIDIA-NeMo/Automodel #3830, neuralmagic/sparseml #135",
-    ),
-    scale(
+        "divided by the total number of tokens [NVIDIA-NeMo/Automodel #3830, "
+        "neuralmagic/sparseml #135]": (SCALE, "float(world_size)"),
         "for_sums: `num_tokens` is not used, which is correct only if each loss is a sum over "
-        "tokens",
-        (SCALE, "world_size / all_tokens"),
-    ),
-)
+        "tokens": (SCALE, "world_size / all_tokens"),
+    },
+}
 
 
 # right answers
 
-ANSWERS = (
-    scale(
-        "by_average: the number of tokens is divided by the average number",
-        (SCALE, "num_tokens / (all_tokens / world_size)"),
-    ),
-)
+ANSWERS = {
+    "token_loss_scale": {
+        "by_average: the number of tokens is divided by the average number": (
+            SCALE,
+            "num_tokens / (all_tokens / world_size)",
+        ),
+    },
+}

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from course_lib.exercises.bank.encoder import IGNORED, around
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials, sees_later
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     D_K,
     B,
@@ -116,7 +116,6 @@ EXERCISES = (
 
 # known mistakes
 
-layer = mistakes_of("decoder", "DecoderLayer")
 
 BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"
 ACROSS = "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])"
@@ -128,136 +127,96 @@ CROSS_ATTN = """self.cross_attn = MultiHeadAttention(
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
 THINK = "return self.add_norm3(x, self.feed_forward)"
 
-MISTAKES = (
-    layer(
+MISTAKES = {
+    "DecoderLayer": {
         "memory_asks: cross-attention is called with (memory, x, x), so the queries come from the "
-        "source",
-        (ASK, "self.cross_attn(memory, y, y, cross_mask)"),
-    ),
-    layer(
+        "source": (ASK, "self.cross_attn(memory, y, y, cross_mask)"),
         "values_from_target: cross-attention is called with (x, memory, x), so the values come "
-        "from the target",
-        (ASK, "self.cross_attn(y, memory, y, cross_mask)"),
-    ),
-    layer(
+        "from the target": (ASK, "self.cross_attn(y, memory, y, cross_mask)"),
         "cross_reads_target: cross-attention is called with (x, x, x), so no layer reads the "
-        "memory",
-        (ASK, "self.cross_attn(y, y, y, cross_mask)"),
-        seen="keitakurita/Practical_NLP_in_PyTorch #1",
-    ),
-    layer(
+        "memory "
+        "[keitakurita/Practical_NLP_in_PyTorch #1]": (ASK, "self.cross_attn(y, y, y, cross_mask)"),
         "one_attention_object: self-attention and cross-attention are the same object, so they "
-        "have the same weights",
-        (CROSS_ATTN, "self.cross_attn = self.self_attn"),
-    ),
-    layer(
+        "have the same weights": (CROSS_ATTN, "self.cross_attn = self.self_attn"),
         "self_attn_used_twice: self_attn is called in both places, and cross_attn is created but "
-        "never used",
-        ("self.cross_attn(y", "self.self_attn(y"),
-        seen="maxjcohen/transformer #23",
-    ),
-    layer(
-        "one_norm: all three sub-layers use the same norm, but each needs its own gain and shift",
-        (NORM2, ""),
-        (NORM3, ""),
-        ("self.add_norm2(", "self.add_norm1("),
-        ("self.add_norm3(", "self.add_norm1("),
-    ),
-    layer(
+        "never used [maxjcohen/transformer #23]": ("self.cross_attn(y", "self.self_attn(y"),
+        "one_norm: all three sub-layers use the same norm, but each needs its own gain and shift": (
+            (NORM2, ""),
+            (NORM3, ""),
+            ("self.add_norm2(", "self.add_norm1("),
+            ("self.add_norm3(", "self.add_norm1("),
+        ),
         "first_norm_used_three_times: add_norm1 is used for all three sub-layers, and add_norm2 "
-        "and add_norm3 are not used",
-        (ACROSS, ACROSS.replace("add_norm2", "add_norm1")),
-        (THINK, THINK.replace("add_norm3", "add_norm1")),
-    ),
-    *(
-        layer(
-            f"{used}_replaces_{norm}: {used} is used for two sub-layers, and {norm} is not used",
-            (line, line.replace(norm, used)),
-        )
-        for line, norm, used in (
-            (ACROSS, "add_norm2", "add_norm1"),
-            (THINK, "add_norm3", "add_norm1"),
-            (THINK, "add_norm3", "add_norm2"),
-        )
-    ),
-    layer(
-        "feed_forward_skipped: the layer ends after cross-attention, so feed_forward is not used",
-        (THINK, "return x"),
-    ),
-    layer(
-        "always_pre_norm: the norm comes before each sub-layer, even in post-norm",
-        ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout, True)"),
-    ),
-    layer(
-        "self_mask_lost: self_mask is not passed to self-attention, so every token sees the future",
-        ("y, y, y, self_mask", "y, y, y"),
-        seen="alex-matton/causal-transformer-decoder #1",
-    ),
-    layer(
+        "and add_norm3 are not used": (
+            (ACROSS, ACROSS.replace("add_norm2", "add_norm1")),
+            (THINK, THINK.replace("add_norm3", "add_norm1")),
+        ),
+        **{
+            f"{used}_replaces_{norm}: {used} is used for two sub-layers, and {norm} is not used": (
+                line,
+                line.replace(norm, used),
+            )
+            for line, norm, used in (
+                (ACROSS, "add_norm2", "add_norm1"),
+                (THINK, "add_norm3", "add_norm1"),
+                (THINK, "add_norm3", "add_norm2"),
+            )
+        },
+        "feed_forward_skipped: the layer ends after cross-attention, so feed_forward is not used": (
+            THINK,
+            "return x",
+        ),
+        "always_pre_norm: the norm comes before each sub-layer, even in post-norm": (
+            "AddNorm(d_model, dropout, norm_first)",
+            "AddNorm(d_model, dropout, True)",
+        ),
+        "self_mask_lost: self_mask is not passed to self-attention, so every token sees the future "
+        "[alex-matton/causal-transformer-decoder #1]": ("y, y, y, self_mask", "y, y, y"),
         "cross_mask_lost: cross_mask is not passed to cross-attention, so tokens attend to the "
-        "source's padding",
-        ("memory, memory, cross_mask", "memory, memory"),
-    ),
-    layer(
+        "source's padding": ("memory, memory, cross_mask", "memory, memory"),
         "masks_exchanged: the masks are swapped, so self-attention gets cross_mask and "
-        "cross-attention gets self_mask",
-        ("memory, memory, cross_mask", "memory, memory, self_mask"),
-        ("y, y, y, self_mask", "y, y, y, cross_mask"),
-    ),
-    layer(
+        "cross-attention gets self_mask": (
+            ("memory, memory, cross_mask", "memory, memory, self_mask"),
+            ("y, y, y, self_mask", "y, y, y, cross_mask"),
+        ),
         "self_mask_across: cross-attention gets self_mask, which hides source tokens at later "
-        "positions",
-        ("memory, memory, cross_mask", "memory, memory, self_mask"),
-        seen="Kamichanw/SeekDeeper #3",
-    ),
-    layer(
-        "cross_attention_skipped: cross-attention is missing, or its result is not used",
-        (ACROSS, ""),
-        seen="thushv89/manning_tf2_in_action #36",
-    ),
-    layer(
-        "cross_before_self: cross-attention comes first and self-attention second",
-        (BACK, ACROSS.replace("add_norm2", "add_norm1")),
-        (ACROSS, BACK.replace("add_norm1", "add_norm2")),
-    ),
-    layer(
+        "positions "
+        "[Kamichanw/SeekDeeper #3]": ("memory, memory, cross_mask", "memory, memory, self_mask"),
+        "cross_attention_skipped: cross-attention is missing, or its result is not used "
+        "[thushv89/manning_tf2_in_action #36]": (ACROSS, ""),
+        "cross_before_self: cross-attention comes first and self-attention second": (
+            (BACK, ACROSS.replace("add_norm2", "add_norm1")),
+            (ACROSS, BACK.replace("add_norm1", "add_norm2")),
+        ),
         "residual_from_input: the residual connection around cross-attention adds the layer's "
-        "input",
-        (BACK, f"first = x\n        {BACK}\n        answer = {ASK_OF_X}[0]"),
-        (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
-    ),
-    *ignored(layer, *IGNORED),
-    *around(layer, {}, self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
-    layer(
+        "input": (
+            (BACK, f"first = x\n        {BACK}\n        answer = {ASK_OF_X}[0]"),
+            (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
+        ),
+        **ignored(*IGNORED),
+        **around(self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
         "cross_attention_of_input: the queries of cross-attention come from the layer's input "
-        "instead of the output of add_norm1",
-        (BACK, f"first = x\n        {BACK}"),
-        (ASK, ASK.replace("(y", "(first")),
-    ),
-    layer(
+        "instead of the output "
+        "of add_norm1": ((BACK, f"first = x\n        {BACK}"), (ASK, ASK.replace("(y", "(first"))),
         "self_attention_dropped: cross-attention starts from the layer's input again, so the "
-        "output of self-attention is lost",
-        (BACK, BACK.replace("x = ", "found = ", 1)),
-    ),
-    layer(
+        "output of self-attention is lost": (BACK, BACK.replace("x = ", "found = ", 1)),
         "feed_forward_reads_first_sum: the feed-forward layer gets the output of add_norm1 instead "
-        "of that of add_norm2",
-        (ACROSS, f"first = x\n        {ACROSS}"),
-        (THINK, "return self.add_norm3(x, lambda _: self.feed_forward(first))"),
-    ),
-    layer(
-        "feed_forward_first: the feed-forward layer comes before both attention sub-layers",
-        (BACK, "x = self.add_norm1(x, self.feed_forward)"),
-        (ACROSS, BACK.replace("add_norm1", "add_norm2")),
-        (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
-    ),
-    layer(
+        "of that of add_norm2": (
+            (ACROSS, f"first = x\n        {ACROSS}"),
+            (THINK, "return self.add_norm3(x, lambda _: self.feed_forward(first))"),
+        ),
+        "feed_forward_first: the feed-forward layer comes before both attention sub-layers": (
+            (BACK, "x = self.add_norm1(x, self.feed_forward)"),
+            (ACROSS, BACK.replace("add_norm1", "add_norm2")),
+            (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
+        ),
         "feed_forward_before_cross: the feed-forward layer comes between the two attention "
-        "sub-layers instead of coming last",
-        (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
-        (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
-    ),
-)
+        "sub-layers instead of coming last": (
+            (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
+            (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
+        ),
+    },
+}
 
 
 # right answers
@@ -271,9 +230,11 @@ STEPS = """steps = (
             x = add_norm(x, step)
         return x"""
 
-ANSWERS = (
-    layer(
-        "in_a_loop: every sub-layer is a function, and a loop calls the functions",
-        (f"{BACK}\n        {ACROSS}\n        {THINK}", STEPS),
-    ),
-)
+ANSWERS = {
+    "DecoderLayer": {
+        "in_a_loop: every sub-layer is a function, and a loop calls the functions": (
+            f"{BACK}\n        {ACROSS}\n        {THINK}",
+            STEPS,
+        ),
+    },
+}

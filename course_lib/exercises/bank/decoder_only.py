@@ -17,7 +17,7 @@ from course_lib.exercises.checking.layer_trials import (
     loudness,
     sees_later,
 )
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import describe
 from course_lib.exercises.checking.trial import (
     Trial,
@@ -205,8 +205,6 @@ EXERCISES = (
 
 # known mistakes
 
-windows = mistakes_of("decoder_only", "random_windows")
-model = mistakes_of("decoder_only", "DecoderOnly")
 
 STARTS = "torch.randint(len(ids) - length, (batch_size, 1), generator=generator)"
 WINDOW = "ids[starts + torch.arange(length + 1)]"
@@ -220,113 +218,76 @@ OUT = f"return self.output({STACK})"
 SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)"
 SQUARE = "torch.ones(ids.size(1), ids.size(1), dtype=torch.bool)"
 
-MISTAKES = (
-    windows(
+MISTAKES = {
+    "random_windows": {
         "targets_not_shifted: the targets are not shifted, so the model must predict the tokens "
-        "that it reads",
-        (PAIR, "return window[:, :-1], window[:, :-1]"),
-    ),
-    windows(
-        "shifted_by_two: the targets are shifted by two tokens instead of one",
-        (WINDOW, "ids[starts + torch.arange(length + 2)]"),
-        ("len(ids) - length,", "max(1, len(ids) - length - 1),"),
-        (PAIR, "return window[:, :-2], window[:, 2:]"),
-        seen="huggingface/transformers #47394",
-    ),
-    windows(
+        "that it reads": (PAIR, "return window[:, :-1], window[:, :-1]"),
+        "shifted_by_two: the targets are shifted by two tokens instead of one "
+        "[huggingface/transformers #47394]": (
+            (WINDOW, "ids[starts + torch.arange(length + 2)]"),
+            ("len(ids) - length,", "max(1, len(ids) - length - 1),"),
+            (PAIR, "return window[:, :-2], window[:, 2:]"),
+        ),
         "shifted_the_wrong_way: inputs and targets are swapped, so the model predicts the previous "
-        "token",
-        (PAIR, "return window[:, 1:], window[:, :-1]"),
-    ),
-    windows(
-        "last_window_never_drawn: the last window is never drawn, because randint already "
-        "excludes its upper bound",
-        ("len(ids) - length,", "len(ids) - length - 1,"),
-        seen="karpathy/minGPT #31",
-    ),
-    windows(
-        "past_the_end: some windows start too late, because a window needs length + 1 tokens",
-        ("len(ids) - length,", "len(ids) - length + 1,"),
-        seen="spro/char-rnn.pytorch #7",
-    ),
-    windows(
-        "side_by_side: windows start only at multiples of length, but a window may start at "
-        "any position",
-        (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
-        seen="ShusenTang/Dive-into-DL-PyTorch #160",
-    ),
-    windows(
+        "token": (PAIR, "return window[:, 1:], window[:, :-1]"),
+        "last_window_never_drawn: the last window is never drawn, because randint already excludes "
+        "its upper bound [karpathy/minGPT #31]": ("len(ids) - length,", "len(ids) - length - 1,"),
+        "past_the_end: some windows start too late, because a window needs length + 1 tokens "
+        "[spro/char-rnn.pytorch #7]": ("len(ids) - length,", "len(ids) - length + 1,"),
+        "side_by_side: windows start only at multiples of length, but a window may start at any "
+        "position [ShusenTang/Dive-into-DL-PyTorch #160]": (
+            STARTS,
+            f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}",
+        ),
         "one_start_for_all: all windows start at the same position, but each row needs its own "
-        "start",
-        ("(batch_size, 1)", "(1, 1)"),
-        (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
-    ),
-    model(
+        "start": (
+            ("(batch_size, 1)", "(1, 1)"),
+            (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
+        ),
+    },
+    "DecoderOnly": {
         "future_seen: the stack gets no causal mask, so a token attends to the token that it has "
-        "to predict",
-        (STACK, f"self.stack({PLACED})"),
-        seen="keras-team/keras #23038; huggingface/transformers #48745",
-    ),
-    model(
-        "future_seen_in_eval: the causal mask is used in training mode only",
-        (STACK, f"self.stack({PLACED}, past if self.training else None)"),
-        seen="facebookresearch/fairmotion #56",
-    ),
-    model(
+        "to predict [keras-team/keras "
+        "#23038; huggingface/transformers #48745]": (STACK, f"self.stack({PLACED})"),
+        "future_seen_in_eval: the causal mask is used in training mode only "
+        "[facebookresearch/fairmotion "
+        "#56]": (STACK, f"self.stack({PLACED}, past if self.training else None)"),
         "future_seen_in_training: the causal mask is used in eval mode only, so in training a "
-        "token attends to its target",
-        (STACK, f"self.stack({PLACED}, None if self.training else past)"),
-    ),
-    model(
+        "token "
+        "attends to its target": (STACK, f"self.stack({PLACED}, None if self.training else past)"),
         "sees_only_itself: only the diagonal of the causal mask is left, so a token attends only "
-        "to itself",
-        (PAST, f"{PAST}.triu()"),
-    ),
-    model(
+        "to itself": (PAST, f"{PAST}.triu()"),
         "causal_one_ahead: the causal mask is off by one, so a token attends to the token that it "
-        "must predict",
-        (PAST, f"past = {SQUARE}.tril(1)"),
-        seen="RVC-Boss/GPT-SoVITS #965",
-    ),
-    model(
-        "positions_missing: positions are never added, so the order of the earlier tokens is lost",
-        (PLACED, "vectors"),
-        seen="Lightning-AI/pytorch-lightning #20099",
-    ),
-    model("scale_missing: the vectors are not multiplied by √d_model", (f" * {ROOT}", "")),
-    model(
+        "must predict [RVC-Boss/GPT-SoVITS #965]": (PAST, f"past = {SQUARE}.tril(1)"),
+        "positions_missing: positions are never added, so the order of the earlier tokens is lost "
+        "[Lightning-AI/pytorch-lightning #20099]": (PLACED, "vectors"),
+        "scale_missing: the vectors are not multiplied by √d_model": (f" * {ROOT}", ""),
         "output_not_tied: the output is not tied to the embedding (a copy of its values would be a "
-        "second matrix)",
-        ("        self.output.weight = self.embedding.weight\n", ""),
-        seen="karpathy/nanoGPT #21",
-    ),
-    model(
-        "softmax_inside: the model ends with a softmax, and the loss applies a second one",
-        (OUT, f"{OUT}.softmax(dim=-1)"),
-        seen="bkitano/llama-from-scratch #5",
-    ),
-    model(
+        "second matrix) "
+        "[karpathy/nanoGPT #21]": ("        self.output.weight = self.embedding.weight\n", ""),
+        "softmax_inside: the model ends with a softmax, and the loss applies a second one "
+        "[bkitano/llama-from-scratch #5]": (OUT, f"{OUT}.softmax(dim=-1)"),
         "initialize_missing: the matrices keep torch's initial values, but N(0, 1) is far too "
-        "large for embeddings",
-        ("\n        initialize(self)\n", "\n"),
-    ),
-    *ignored(model, ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", "")))),
-)
+        "large for embeddings": ("\n        initialize(self)\n", "\n"),
+        **ignored(("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", "")))),
+    },
+}
 
 
 # right answers
 
 TABLE = "        self.embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)\n"
 
-ANSWERS = (
-    model(
-        "tied_to_the_output: the output owns the shared matrix, and positions are compared",
-        (TABLE, ""),
-        (
-            "        self.output.weight = self.embedding.weight\n",
-            f"{TABLE}        self.embedding.weight = self.output.weight\n",
+ANSWERS = {
+    "DecoderOnly": {
+        "tied_to_the_output: the output owns the shared matrix, and positions are compared": (
+            (TABLE, ""),
+            (
+                "        self.output.weight = self.embedding.weight\n",
+                f"{TABLE}        self.embedding.weight = self.output.weight\n",
+            ),
+            (f" * {ROOT}", ".mul(self.config.d_model**0.5)"),
+            (PAST, "at = torch.arange(ids.size(1))\n        past = at.view(-1, 1) >= at"),
         ),
-        (f" * {ROOT}", ".mul(self.config.d_model**0.5)"),
-        (PAST, "at = torch.arange(ids.size(1))\n        past = at.view(-1, 1) >= at"),
-    ),
-)
+    },
+}

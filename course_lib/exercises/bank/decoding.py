@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import Outcome, describe
 from course_lib.exercises.checking.small_models import SmallScript, small_config, small_model
 from course_lib.exercises.checking.trial import Trial, answer_to, as_trial
@@ -256,8 +256,6 @@ EXERCISES = (
 
 # known mistakes
 
-greedy = mistakes_of("decoding", "greedy_decode")
-sample = mistakes_of("decoding", "sample_tokens")
 
 FRAME = "with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:"
 LIMIT = "limit = max_new_tokens or model.config.max_len"
@@ -277,180 +275,131 @@ KEPT = "before < p * probs.sum(dim=-1, keepdim=True)"
 TOP = "probs.topk(k)"
 FOUND = "tokens.gather(1, drawn).squeeze(1)"
 
-WRITING = (
-    greedy(
-        "starts_with_padding: the target starts with padding instead of bos",
-        (BOS_LINE, BOS_LINE.replace("bos_id", "model.config.pad_id")),
-    ),
-    greedy(
-        "starts_with_eos: the target starts with eos instead of bos",
-        (BOS_LINE, BOS_LINE.replace("bos_id", "eos_id")),
-    ),
-    greedy(
-        "prompt_returned: bos is returned as part of the answer, even though the model did not "
-        "write it",
-        (OUT, "return F.pad(ids[:, : position + 1], (1, 0), value=bos_id)"),
-        (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
-    ),
-    greedy(
-        "never_stops: decoding does not stop at eos, so every row runs to the length limit",
-        (UNFINISHED, "unfinished = torch.arange(len(rows))"),
-        seen="Lightning-AI/lit-llama #153, google/gemma_pytorch #57",
-    ),
-    greedy(
-        "padding_to_the_limit: the loop continues after all rows have ended, and adds padding up "
-        "to the limit",
-        (OUT, "return ids"),
-        seen="google/gemma_pytorch #57",
-    ),
-    greedy(
-        "rows_go_on_after_their_end: a row that has ended keeps getting tokens until every row has "
-        "ended",
-        (BOS_LINE, f"{BOS_LINE}\n        ended = torch.zeros(len(src)) > 0"),
-        (
-            UNFINISHED,
-            "ended = ended | (tokens == eos_id)\n            "
-            "unfinished = (~ended).nonzero().squeeze(1)",
+
+MISTAKES = {
+    "greedy_decode": {
+        "starts_with_padding: the target starts with padding instead of bos": (
+            BOS_LINE,
+            BOS_LINE.replace("bos_id", "model.config.pad_id"),
         ),
-        (LEAVE, "if False:"),
-        seen="mistralai/mistral-inference #270, huggingface/transformers #31261",
-    ),
-    greedy(
+        "starts_with_eos: the target starts with eos instead of bos": (
+            BOS_LINE,
+            BOS_LINE.replace("bos_id", "eos_id"),
+        ),
+        "prompt_returned: bos is returned as part of the answer, even though the model did not "
+        "write it": (
+            (OUT, "return F.pad(ids[:, : position + 1], (1, 0), value=bos_id)"),
+            (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
+        ),
+        "never_stops: decoding does not stop at eos, so every row runs to the length limit "
+        "[Lightning-AI/lit-llama "
+        "#153, google/gemma_pytorch #57]": (UNFINISHED, "unfinished = torch.arange(len(rows))"),
+        "padding_to_the_limit: the loop continues after all rows have ended, and adds padding up "
+        "to the limit [google/gemma_pytorch #57]": (OUT, "return ids"),
+        "rows_go_on_after_their_end: a row that has ended keeps getting tokens until every row has "
+        "ended [mistralai/mistral-inference #270, huggingface/transformers #31261]": (
+            (BOS_LINE, f"{BOS_LINE}\n        ended = torch.zeros(len(src)) > 0"),
+            (
+                UNFINISHED,
+                "ended = ended | (tokens == eos_id)\n            "
+                "unfinished = (~ended).nonzero().squeeze(1)",
+            ),
+            (LEAVE, "if False:"),
+        ),
         "stops_with_the_first_end: the loop stops as soon as one row has ended, so the other rows "
-        "are cut off",
-        ("if len(unfinished) == 0:", LEAVE),
-    ),
-    greedy(
+        "are cut off": ("if len(unfinished) == 0:", LEAVE),
         "end_not_written: eos is left out of the answer, but it is one of the tokens that the "
-        "model writes",
-        (OUT, "return ids.where(ids != eos_id, model.config.pad_id)[:, : position + 1]"),
-        (LAST, "\n    return ids.where(ids != eos_id, model.config.pad_id)\n"),
-    ),
-    greedy(
-        "padding_is_zero: a row that has ended is padded with 0 instead of the model's pad_id",
-        (TABLE, TABLE.replace("model.config.pad_id", "0")),
-        seen="INK-USC/MHGRN #8, hallerite/ludic #11",
-    ),
-    greedy(
-        "filled_with_eos: a row that has ended is filled with eos instead of padding",
-        (TABLE, TABLE.replace("model.config.pad_id", "eos_id")),
-        seen="microsoft/onnxruntime-genai #436",
-    ),
-    greedy(
+        "model writes": (
+            (OUT, "return ids.where(ids != eos_id, model.config.pad_id)[:, : position + 1]"),
+            (LAST, "\n    return ids.where(ids != eos_id, model.config.pad_id)\n"),
+        ),
+        "padding_is_zero: a row that has ended is padded with 0 instead of the model's pad_id "
+        "[INK-USC/MHGRN "
+        "#8, hallerite/ludic #11]": (TABLE, TABLE.replace("model.config.pad_id", "0")),
+        "filled_with_eos: a row that has ended is filled with eos instead of padding "
+        "[microsoft/onnxruntime-genai "
+        "#436]": (TABLE, TABLE.replace("model.config.pad_id", "eos_id")),
         "padding_chosen: padding is written wherever it has the largest logit (`masked_fill` "
-        "returns a new tensor, so assign it)",
-        ('logits[:, model.config.pad_id] = float("-inf")', "pass"),
-        seen="asyml/texar #62",
-    ),
-    greedy(
-        "only_the_newest_token: the model reads only the newest token, but it has no cache of "
-        "the earlier ones",
-        (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
-    ),
-    greedy(
-        "source_padding_forgotten: the source's padding is treated as words, so the answer "
-        "depends on the batch",
-        (READ, AGAIN.replace("src[rows])", "torch.full_like(src[rows], bos_id))")),
-        seen="bentrevett/pytorch-seq2seq #189",
-    ),
-    greedy(
-        "eval_missing: model.eval() is missing, so dropout is on while the model generates text",
-        (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
-        seen="d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
-    ),
-    greedy(
+        "returns a new tensor, so "
+        "assign it) [asyml/texar #62]": ('logits[:, model.config.pad_id] = float("-inf")', "pass"),
+        "only_the_newest_token: the model reads only the newest token, but it has no cache of the "
+        "earlier ones": (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
+        "source_padding_forgotten: the source's padding is treated as words, so the answer depends "
+        "on the batch [bentrevett/pytorch-seq2seq "
+        "#189]": (READ, AGAIN.replace("src[rows])", "torch.full_like(src[rows], bos_id))")),
+        "eval_missing: model.eval() is missing, so dropout is on while the model generates text "
+        "[d2l-ai/d2l-en #1528, wenjtop/transformer #3, "
+        "karpathy/nanoGPT #749]": (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
         "left_in_eval_mode: the model is left in eval mode, so dropout stays off when training "
-        "continues",
-        (FRAME, f"{LIMIT}\n    model.eval()\n    with torch.no_grad():"),
-        seen="shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
-    ),
-    greedy(
-        "gradients_kept: torch.no_grad() is missing, so autograd keeps the graph of every round",
-        (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
-        seen="allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
-    ),
-    greedy(
+        "continues [shubhamagarwal92/mmd "
+        "#14, tk-rusch/coRNN #1]": (FRAME, f"{LIMIT}\n    model.eval()\n    with torch.no_grad():"),
+        "gradients_kept: torch.no_grad() is missing, so autograd keeps the graph of every round "
+        "[allenai/OLMo #164, RaphaelOlivier/robust_speech #6]": (
+            FRAME,
+            FRAME.replace("limit:", "limit, torch.enable_grad():"),
+        ),
         "encoder_runs_again: the encoder runs again for every token, even though its output does "
-        "not change",
-        (READ, AGAIN),
-    ),
-    *ignored(greedy, ("max_new_tokens", (FRAME, FRAME.replace("max_new_tokens", "None")))),
-)
-
-DRAWING = (
-    sample(
-        "most_likely_taken: the most likely token is taken instead of a sampled one",
-        ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
-        ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
-    ),
-    sample(
+        "not change": (READ, AGAIN),
+        **ignored(("max_new_tokens", (FRAME, FRAME.replace("max_new_tokens", "None")))),
+    },
+    "sample_tokens": {
+        "most_likely_taken: the most likely token is taken instead of a sampled one": (
+            ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
+            (
+                "torch.multinomial(nucleus, 1, generator=generator)",
+                "nucleus.argmax(-1, keepdim=True)",
+            ),
+        ),
         "temperature_multiplied: the logits are multiplied by the temperature instead of divided "
-        "by it",
-        (DIVIDED, "logits.float() * temperature"),
-    ),
-    sample(
+        "by it": (DIVIDED, "logits.float() * temperature"),
         "temperature_after_the_softmax: the temperature divides the probabilities instead of the "
-        "logits",
-        (DIVIDED, "logits.float()"),
-        (PROBS, "scores.softmax(dim=-1) / temperature"),
-        pattern=r"softmax\(.*\) */|prob\w* */=? *temp",
-    ),
-    sample(
-        "top_k_one_too_many: top_k keeps k + 1 tokens",
-        (TOP, "probs.topk(min(k + 1, logits.size(-1)))"),
-    ),
-    sample(
+        "logits": ((DIVIDED, "logits.float()"), (PROBS, "scores.softmax(dim=-1) / temperature")),
+        "top_k_one_too_many: top_k keeps k + 1 tokens": (
+            TOP,
+            "probs.topk(min(k + 1, logits.size(-1)))",
+        ),
         "top_p_drops_the_crossing: top_p removes the token at which the sum crosses p, so the "
-        "remaining probabilities add up to less than p",
-        (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
-    ),
-    sample(
+        "remaining probabilities add up to less "
+        "than p": (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
         "top_p_may_keep_nothing: top_p keeps tokens only while the sum stays below p, so it keeps "
-        "none if the most likely token alone exceeds p",
-        (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True))"),
-    ),
-    sample(
+        "none if the most likely "
+        "token alone exceeds p": (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True))"),
         "cut_to_zero: the logits of the tokens that top_k removes become 0, but exp(0) is 1, so "
-        "they can still be sampled; use -inf",
-        (PROBS, "scores.where(scores >= scores.topk(k)[0][:, -1:], 0.0).softmax(dim=-1)"),
-        (TOP, "probs.topk(logits.size(-1))"),
-    ),
-    sample(
+        "they can still be sampled; use -inf": (
+            (PROBS, "scores.where(scores >= scores.topk(k)[0][:, -1:], 0.0).softmax(dim=-1)"),
+            (TOP, "probs.topk(logits.size(-1))"),
+        ),
         "shares_not_renewed: top_p counts the probabilities of tokens that top_k has removed; "
-        "first rescale the probabilities of the remaining tokens so that they add up to 1",
-        (KEPT, "before < p"),
-    ),
-    sample(
+        "first rescale "
+        "the probabilities of the remaining tokens so that they add up to 1": (KEPT, "before < p"),
         "scores_not_checked: logits without a finite entry are not rejected, so their softmax is "
-        "nan",
-        ("    check_scores(scores, temperature)\n", ""),
-        seen="ProjectD-AI/llama_inference #11, JIA-Lab-research/MGM #87",
-    ),
-    *(
-        sample(
+        "nan [ProjectD-AI/llama_inference "
+        "#11, JIA-Lab-research/MGM #87]": ("    check_scores(scores, temperature)\n", ""),
+        **{
             f"places_in_place_of_tokens{when}: the result is the place of a token among the sorted "
-            "probabilities, so look up which token is at that place",
-            (FOUND, f"({place}).squeeze(1)"),
-        )
-        for when, place in (
-            ("", "drawn"),
-            ("_after_top_p", "tokens.gather(1, drawn) if top_p is None else drawn"),
-        )
-    ),
-    sample(
-        "options_ignored: `temperature`, `top_k` and `top_p` are accepted but never used",
-        (PROBS, "logits.float().softmax(dim=-1)"),
-        ("if top_k is None and p == 1:", "if True:"),
-    ),
-    *ignored(
-        sample,
-        ("temperature", (PROBS, "logits.float().softmax(dim=-1)")),
-        ("top_k", (TOP, "probs.topk(logits.size(-1))")),
-        ("top_p", ("1.0 if top_p is None else top_p", "1.0")),
-    ),
-)
-
-MISTAKES = (*WRITING, *DRAWING)
+            "probabilities, so look up which token is at that place": (
+                FOUND,
+                f"({place}).squeeze(1)",
+            )
+            for when, place in (
+                ("", "drawn"),
+                ("_after_top_p", "tokens.gather(1, drawn) if top_p is None else drawn"),
+            )
+        },
+        "options_ignored: `temperature`, `top_k` and `top_p` are accepted but never used": (
+            (PROBS, "logits.float().softmax(dim=-1)"),
+            ("if top_k is None and p == 1:", "if True:"),
+        ),
+        **ignored(
+            ("temperature", (PROBS, "logits.float().softmax(dim=-1)")),
+            ("top_k", (TOP, "probs.topk(logits.size(-1))")),
+            ("top_p", ("1.0 if top_p is None else top_p", "1.0")),
+        ),
+    },
+}
+PATTERNS = {
+    "temperature_after_the_softmax": r"softmax\(.*\) */|prob\w* */=? *temp",
+}
 
 
 # right answers
@@ -463,11 +412,12 @@ REMOVED = f"""            {LEAVE}  # finished sentences leave the batch
                 engine.reorder(unfinished, unfinished)
 """
 
-ANSWERS = (
-    greedy(
-        "whole_batch: a sentence that has ended stays in the batch and gets padding",
-        (WRITE, PADDED),
-        (UNFINISHED, "unfinished = (ids != eos_id).all(dim=1).nonzero()"),
-        (REMOVED, ""),
-    ),
-)
+ANSWERS = {
+    "greedy_decode": {
+        "whole_batch: a sentence that has ended stays in the batch and gets padding": (
+            (WRITE, PADDED),
+            (UNFINISHED, "unfinished = (ids != eos_id).all(dim=1).nonzero()"),
+            (REMOVED, ""),
+        ),
+    },
+}

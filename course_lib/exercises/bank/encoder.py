@@ -14,7 +14,7 @@ from course_lib.exercises.checking.layer_trials import (
     dropout_trials,
     outputs_in,
 )
-from course_lib.exercises.checking.mistake import Mistake, ignored, mistakes_of
+from course_lib.exercises.checking.mistake import Edits, ignored
 from course_lib.exercises.checking.trial import (
     B,
     H,
@@ -181,8 +181,6 @@ EXERCISES = (
 
 # known mistakes
 
-layer = mistakes_of("encoder", "EncoderLayer")
-stack = mistakes_of("encoder", "Encoder")
 
 NORM = "AddNorm(d_model, dropout, norm_first)"
 NORM2 = f"self.add_norm2 = {NORM}"
@@ -244,189 +242,139 @@ AROUND = (  # what goes wrong around one sub-layer, or around every one: name, e
         "residual_twice",
         r"\1x + \2(x, \3)",
         "",  # people do this around every sub-layer
-        "x is added to the result of every AddNorm, but AddNorm has already added it",
+        "x is added to the result of every AddNorm, but AddNorm has already added it{cited}",
     ),
 )
 CALL = r"(x = |return )(self\.add_norm\d)\(x, (.*)\)$"  # of an AddNorm with its sub-layer
 
 
-def around(make: Callable[..., Mistake], seen: Mapping[str, str], **lines: str) -> list[Mistake]:
-    """Define the mistakes of ``AROUND`` for every sub-layer and for each of them."""
-    edits = {
-        part: [(line, re.sub(CALL, new, line)) for _, new, *_ in AROUND]
-        for part, line in lines.items()
-    }
-    mistakes = []
-    for n, (name, _, each, every) in enumerate(AROUND):
-        all_edits = (edit[n] for edit in edits.values())
-        mistakes.append(make(f"{name}: {every}", *all_edits, seen=seen.get(name, "")))
+def around(cited: str = "", **lines: str) -> dict[str, Edits]:
+    """Define the mistakes of ``AROUND`` for every sub-layer and for each of them.
+
+    ``cited`` is public code that adds x twice.
+    """
+    mistakes: dict[str, Edits] = {}
+    for name, new, each, every in AROUND:
+        edits = {part: (line, re.sub(CALL, new, line)) for part, line in lines.items()}
+        mistakes[f"{name}: {every.format(cited=cited)}"] = tuple(edits.values())
         for part, edit in edits.items() if each else ():
-            said = each.format(part.replace("_", "-"))
-            mistakes.append(make(f"{name}_{part}: {said}", edit[n]))
+            mistakes[f"{name}_{part}: {each.format(part.replace('_', '-'))}"] = edit
     return mistakes
 
 
-MISTAKES = (
-    *around(layer, {"residual_twice": "yunzeliu/MAP #3"}, attention=ATTEND, feed_forward=THINK),
-    layer(
+MISTAKES = {
+    "EncoderLayer": {
+        **around(" [yunzeliu/MAP #3]", attention=ATTEND, feed_forward=THINK),
         "residual_of_input: the second residual connection adds the layer's input instead of the "
-        "output of add_norm1",
-        (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
-        (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(found))"),
-        seen="strutive07/transformer-tensorflow2.0 #14; JanSchm/CapMarket #8",
-    ),
-    layer(
-        "one_norm: both sub-layers use the same norm, but each needs its own gain and shift",
-        (NORM2, ""),
-        (THINK, THINK.replace("add_norm2", "add_norm1")),
-        seen="bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33",
-    ),
-    layer(
-        "norm_used_twice: add_norm1 is used for both sub-layers, and add_norm2 is not used",
-        (THINK, THINK.replace("add_norm2", "add_norm1")),
-    ),
-    layer(
-        "second_norm_used_twice: add_norm2 is used for both sub-layers, and add_norm1 is not used",
-        (ATTEND, ATTEND.replace("add_norm1", "add_norm2")),
-    ),
-    layer(
+        "output of add_norm1 [strutive07/transformer-tensorflow2.0 #14; JanSchm/CapMarket #8]": (
+            (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
+            (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(found))"),
+        ),
+        "one_norm: both sub-layers use the same norm, but each needs its own gain and shift "
+        "[bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33]": (
+            (NORM2, ""),
+            (THINK, THINK.replace("add_norm2", "add_norm1")),
+        ),
+        "norm_used_twice: add_norm1 is used for both sub-layers, and add_norm2 is not used": (
+            THINK,
+            THINK.replace("add_norm2", "add_norm1"),
+        ),
+        "second_norm_used_twice: add_norm2 is used for both "
+        "sub-layers, and add_norm1 is not used": (ATTEND, ATTEND.replace("add_norm1", "add_norm2")),
         "norms_exchanged: add_norm2 is used for attention and add_norm1 for the feed-forward "
-        "layer, but the names of the parameters say that it is the other way around",
-        (ATTEND, ATTEND.replace("add_norm1", "add_norm2")),
-        (THINK, THINK.replace("add_norm2", "add_norm1")),
-    ),
-    layer(
-        "feed_forward_skipped: the layer ends after attention, so feed_forward is not used",
-        (THINK, "return x"),
-    ),
-    layer(
-        "always_pre_norm: the norm comes before each sub-layer, even in post-norm",
-        (NORM, "AddNorm(d_model, dropout, True)"),
-    ),
-    layer(
-        "feed_forward_first: the feed-forward layer comes before attention",
-        (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
-        (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
-        seen="allenai/allennlp #3334",
-    ),
-    layer(
-        "mask_not_passed_on: the mask is not passed to attention",
-        ("(y, y, y, mask)", "(y, y, y)"),
-        seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
-    ),
-    layer(
+        "layer, but the names of the parameters say that it is the other way around": (
+            (ATTEND, ATTEND.replace("add_norm1", "add_norm2")),
+            (THINK, THINK.replace("add_norm2", "add_norm1")),
+        ),
+        "feed_forward_skipped: the layer ends after attention, so feed_forward is not used": (
+            THINK,
+            "return x",
+        ),
+        "always_pre_norm: the norm comes before each sub-layer, even in post-norm": (
+            NORM,
+            "AddNorm(d_model, dropout, True)",
+        ),
+        "feed_forward_first: the feed-forward layer comes before attention [allenai/allennlp "
+        "#3334]": (
+            (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
+            (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
+        ),
+        "mask_not_passed_on: the mask is not passed to attention [imperial-qore/TranAD #10; "
+        "facebookresearch/fairseq #1339]": ("(y, y, y, mask)", "(y, y, y)"),
         "mask_inverted: the mask is inverted, as nn.MultiheadAttention expects, but here True "
-        "means *may look*",
-        ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
-    ),
-    layer(
+        "means *may look*": ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
         "keys_not_normalized: with pre-norm, only the queries are normalized, because the keys and "
-        "values come from x before the norm",
-        (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])"),
-        seen="facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
-    ),
-    layer(
+        "values come from x before the norm [facebookresearch/xformers #233; "
+        "tier4/Diffusion-Planner #239]": (
+            ATTEND,
+            "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])",
+        ),
         "lambda_ignores_its_argument: the lambda uses the layer's x instead of its argument, so "
-        "with pre-norm, attention gets vectors that are not normalized",
-        (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
-    ),
-    layer(
-        "attention_over_the_batch: the first two axes are swapped, so attention compares "
-        "sentences instead of tokens",
-        (LOOK, "self.self_attn(*3 * [y.transpose(0, 1)], mask)[0].transpose(0, 1)"),
-        seen="IBM/TabFormer #14; Exorust/TorchLeet #5",
-    ),
-    layer(
+        "with pre-norm, attention gets vectors that are not "
+        "normalized": (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
+        "attention_over_the_batch: the first two axes are swapped, so attention compares sentences "
+        "instead of tokens [IBM/TabFormer #14; Exorust/TorchLeet #5]": (
+            LOOK,
+            "self.self_attn(*3 * [y.transpose(0, 1)], mask)[0].transpose(0, 1)",
+        ),
         "dropout_as_in_torch: `dropout` sets all three probabilities, as in torch.nn, but here "
-        "each of them has its own argument",
-        ("dropout=attention_dropout", "dropout=dropout"),
-        (FEED_FORWARD, "FeedForward(d_model, d_ff, dropout, activation)"),
-    ),
-    *ignored(layer, *IGNORED),
-    layer(
+        "each of them has its own argument": (
+            ("dropout=attention_dropout", "dropout=dropout"),
+            (FEED_FORWARD, "FeedForward(d_model, d_ff, dropout, activation)"),
+        ),
+        **ignored(*IGNORED),
         "feed_forward_reads_input: the feed-forward layer gets the layer's input instead of the "
-        "output of add_norm1",
-        (ATTEND, f"first = x\n        {ATTEND}"),
-        (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(first))"),
-    ),
-    layer(
+        "output of add_norm1": (
+            (ATTEND, f"first = x\n        {ATTEND}"),
+            (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(first))"),
+        ),
         "sublayers_in_parallel: both sub-layers read the layer's input, and their results are "
-        "added, but the feed-forward layer reads the output of add_norm1",
-        (ATTEND, ATTEND.replace("x = ", "first = ", 1)),
-        (THINK, THINK.replace("return", "return first +")),
-    ),
-    layer(
-        "one_residual: one AddNorm is around both sub-layers together, but each needs its own",
-        (ATTEND, ""),
-        (THINK, f"return self.add_norm1(x, lambda y: self.feed_forward({LOOK}))"),
-    ),
-    layer(
+        "added, but the feed-forward layer reads the output of add_norm1": (
+            (ATTEND, ATTEND.replace("x = ", "first = ", 1)),
+            (THINK, THINK.replace("return", "return first +")),
+        ),
+        "one_residual: one AddNorm is around both sub-layers together, but each needs its own": (
+            (ATTEND, ""),
+            (THINK, f"return self.add_norm1(x, lambda y: self.feed_forward({LOOK}))"),
+        ),
         "attention_dropped: the second step starts from the layer's input again, so the output of "
-        "attention is lost",
-        (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
-    ),
-    stack(
-        "plain_list: the layers are in a plain Python list, so torch neither trains nor saves them",
-        ("nn.ModuleList(layers)", "layers"),
-        seen="LiamMaclean216/Pytorch-Transfomer #7",
-    ),
-    stack(
+        "attention is lost": (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
+    },
+    "Encoder": {
+        "plain_list: the layers are in a plain Python list, so torch neither trains nor saves them "
+        "[LiamMaclean216/Pytorch-Transfomer #7]": ("nn.ModuleList(layers)", "layers"),
         "one_layer_repeated: the list contains the same layer num_layers times, so there is only "
-        "one set of weights",
-        (LAYERS, f"[{LAYER}] * num_layers"),
-        seen="espnet/espnet #1278; IDEA-Research/DAB-DETR #17; acids-ircam/ddsp_pytorch #37",
-    ),
-    stack(
-        "layers_copied: all layers are copies of one layer, so they start with the same weights",
-        (
+        "one set of weights [espnet/espnet #1278; IDEA-Research/DAB-DETR #17; "
+        "acids-ircam/ddsp_pytorch #37]": (LAYERS, f"[{LAYER}] * num_layers"),
+        "layers_copied: all layers are copies of one layer, so they start with the same weights": (
             f"layers = {LAYERS}",
             f"import copy\n        one = {LAYER}\n"
             "        layers = [copy.deepcopy(one) for _ in range(num_layers)]",
         ),
-    ),
-    stack(
         "every_layer_reads_the_input: every layer gets the stack's input, so only the last layer "
-        "affects the output",
-        (LOOP, "first = x\n        for layer in self.layers:\n            x = layer(first, mask)"),
-        seen="Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5",
-    ),
-    stack(
-        "first_layer_only: only the first layer runs, because a return inside the loop ends it",
-        (LOOP, f"{LOOP}\n            {END}"),
-        seen="microsoft/ProDA #33",
-    ),
-    stack(
+        "affects the output [Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5]": (
+            LOOP,
+            "first = x\n        for layer in self.layers:\n            x = layer(first, mask)",
+        ),
+        "first_layer_only: only the first layer runs, because a return inside the loop ends it "
+        "[microsoft/ProDA #33]": (LOOP, f"{LOOP}\n            {END}"),
         "layers_added: the input of each layer is added to its output, but the sub-layers have "
-        "already added theirs",
-        ("x = layer(x, mask)", "x = x + layer(x, mask)"),
-    ),
-    stack(
-        "result_dropped: the result of layer(…) is not assigned to x, so x never changes",
-        ("x = layer(x, mask)", "layer(x, mask)"),
-    ),
-    stack(
-        "mask_not_passed_on: the layers do not get the mask",
-        ("layer(x, mask)", "layer(x)"),
-        seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
-    ),
-    stack(
-        "mask_for_first_layer_only: only the first layer gets the mask, so the other layers "
-        "attend to padding",
-        (LOOP, f"{LOOP}\n            mask = None"),
-        seen="keras-team/keras-hub #137",
-    ),
-    stack(
-        "last_norm_missing: the last norm of a pre-norm stack is missing",
-        (LAST_NORM, "None"),
-        seen="NVIDIA-NeMo/Speech #2197; marian-nmt/marian-dev #719",
-    ),
-    stack(
+        "already added theirs": ("x = layer(x, mask)", "x = x + layer(x, mask)"),
+        "result_dropped: the result of layer(…) is not assigned to x, so x never changes": (
+            "x = layer(x, mask)",
+            "layer(x, mask)",
+        ),
+        "mask_not_passed_on: the layers do not get the mask [imperial-qore/TranAD #10; "
+        "facebookresearch/fairseq #1339]": ("layer(x, mask)", "layer(x)"),
+        "mask_for_first_layer_only: only the first layer gets the mask, so the other layers attend "
+        "to padding [keras-team/keras-hub #137]": (LOOP, f"{LOOP}\n            mask = None"),
+        "last_norm_missing: the last norm of a pre-norm stack is missing [NVIDIA-NeMo/Speech "
+        "#2197; marian-nmt/marian-dev #719]": (LAST_NORM, "None"),
         "last_norm_in_post_norm: a post-norm stack ends with an extra norm, even though its last "
-        "layer already ends with one",
-        (LAST_NORM, "nn.LayerNorm(d_model)"),
-        seen="pytorch/pytorch #50086; Atten4Vis/ConditionalDETR #11",
-    ),
-)
+        "layer already ends with one [pytorch/pytorch "
+        "#50086; Atten4Vis/ConditionalDETR #11]": (LAST_NORM, "nn.LayerNorm(d_model)"),
+    },
+}
 
 
 # right answers
@@ -435,13 +383,14 @@ ONE_BY_ONE = f"""self.layers = nn.ModuleList()
         while len(self.layers) < num_layers:
             self.layers.append({LAYER})"""
 
-ANSWERS = (
-    stack(
-        "by_counting: the layers are created and called by their index, and norm may do nothing",
-        (f"layers = {LAYERS}\n        self.layers = nn.ModuleList(layers)", ONE_BY_ONE),
-        ("if norm_first else None", "if norm_first else nn.Identity()"),
-        ("for layer in self.layers:", "for i in range(len(self.layers)):"),
-        ("layer(x, mask)", "self.layers[i](x, mask=mask)"),
-        (END, "return self.norm(x)"),
-    ),
-)
+ANSWERS = {
+    "Encoder": {
+        "by_counting: the layers are created and called by their index, and norm may do nothing": (
+            (f"layers = {LAYERS}\n        self.layers = nn.ModuleList(layers)", ONE_BY_ONE),
+            ("if norm_first else None", "if norm_first else nn.Identity()"),
+            ("for layer in self.layers:", "for i in range(len(self.layers)):"),
+            ("layer(x, mask)", "self.layers[i](x, mask=mask)"),
+            (END, "return self.norm(x)"),
+        ),
+    },
+}

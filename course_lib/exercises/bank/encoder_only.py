@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     B,
     S,
@@ -225,156 +225,104 @@ EXERCISES = (
 
 # known mistakes
 
-masking = mistakes_of("encoder_only", "mask_tokens")
-pooling = mistakes_of("encoder_only", "mean_pool")
-cutting = mistakes_of("encoder_only", "patches")
 
 TARGETS = "ids.masked_fill(~chosen, pad_id)"
 MEAN = "total / column.sum(dim=1).clamp(min=1)"
 CUT = "return F.unfold(images.unsqueeze(1), size, stride=size).transpose(1, 2)"
 
-MISTAKES = (
-    masking(
-        "targets_everywhere: every token has a target, so the loss also counts the tokens that "
-        "the model can see",
-        (TARGETS, "ids"),
-        seen="lucidrains/mlm-pytorch #2",
-    ),
-    masking(
+MISTAKES = {
+    "mask_tokens": {
+        "targets_everywhere: every token has a target, so the loss also counts the tokens that the "
+        "model can see [lucidrains/mlm-pytorch #2]": (TARGETS, "ids"),
         "targets_at_masks_only: the chosen tokens that are left unchanged or replaced with a "
-        "random id have no target",
-        (TARGETS, "ids.masked_fill(inputs != mask_id, pad_id)"),
-    ),
-    masking(
+        "random id have no target": (TARGETS, "ids.masked_fill(inputs != mask_id, pad_id)"),
         "targets_from_inputs: the targets are taken from the inputs, so the model learns to "
-        "predict mask_id",
-        (TARGETS, "inputs.masked_fill(~chosen, pad_id)"),
-    ),
-    masking(
-        "results_swapped: the targets come first, but the inputs should",
-        (f"return inputs, {TARGETS}", f"return {TARGETS}, inputs"),
-    ),
-    masking(
+        "predict mask_id": (TARGETS, "inputs.masked_fill(~chosen, pad_id)"),
+        "results_swapped: the targets come first, but the inputs should": (
+            f"return inputs, {TARGETS}",
+            f"return {TARGETS}, inputs",
+        ),
         "always_masked: every chosen token is replaced with mask_id, and none is replaced with a "
-        "random id or left unchanged",
-        ("fate < 0.8", "fate < 1"),
-        ("(fate >= 0.9)", "(fate > 1)"),
-    ),
-    masking(
+        "random "
+        "id or left unchanged": (("fate < 0.8", "fate < 1"), ("(fate >= 0.9)", "(fate > 1)")),
         "none_stays: 20% of the chosen tokens are replaced with a random id, so none is left "
-        "unchanged",
-        ("fate >= 0.9", "fate >= 0.8"),
-    ),
-    masking(
+        "unchanged": ("fate >= 0.9", "fate >= 0.8"),
         "none_random: 20% of the chosen tokens are left unchanged, and none is replaced with a "
-        "random id",
-        ("torch.where(chosen & (fate >= 0.9), random_ids, inputs)", "inputs"),
-    ),
-    masking(
-        "padding_chosen: padding is chosen like real tokens",
-        (" & (ids != pad_id)", ""),
-    ),
-    masking(
-        "chosen_inverted: 85% of the tokens are chosen instead of 15%",
-        ("< 0.15", "> 0.15"),
-    ),
-    masking(
-        "random_everywhere: random ids replace 10% of all tokens instead of 10% of the chosen ones",
-        ("torch.where(chosen & (fate >= 0.9)", "torch.where((fate >= 0.9) & (ids != pad_id)"),
-    ),
-    masking(
-        "masks_everywhere: mask_id replaces 80% of all tokens instead of 80% of the chosen ones",
-        ("ids.masked_fill(chosen & (fate < 0.8)", "ids.masked_fill((fate < 0.8)"),
-    ),
-    masking(
-        "special_random_ids: a random id can be pad_id or mask_id",
-        ("torch.randint(num_ordinary,", "torch.randint(max(mask_id, pad_id) + 1,"),
-    ),
-    masking(
-        "one_random_id: the same random id is used for all tokens that are replaced at random",
-        (
+        "random id": ("torch.where(chosen & (fate >= 0.9), random_ids, inputs)", "inputs"),
+        "padding_chosen: padding is chosen like real tokens": (" & (ids != pad_id)", ""),
+        "chosen_inverted: 85% of the tokens are chosen instead of 15%": ("< 0.15", "> 0.15"),
+        "random_everywhere: random ids replace 10% of all tokens instead of 10% of the chosen "
+        "ones": (
+            "torch.where(chosen & (fate >= 0.9)",
+            "torch.where((fate >= 0.9) & (ids != pad_id)",
+        ),
+        "masks_everywhere: mask_id replaces 80% of all tokens instead of 80% of the chosen ones": (
+            "ids.masked_fill(chosen & (fate < 0.8)",
+            "ids.masked_fill((fate < 0.8)",
+        ),
+        "special_random_ids: a random id can be pad_id or mask_id": (
+            "torch.randint(num_ordinary,",
+            "torch.randint(max(mask_id, pad_id) + 1,",
+        ),
+        "one_random_id: the same random id is used for all tokens that are replaced at random": (
             "random_ids = torch.randint(num_ordinary, ids.shape",
             "random_ids = torch.randint(num_ordinary, ()",
         ),
-    ),
-    masking(
-        "ids_changed: the inputs overwrite the ids, so the targets are lost",
-        ("ids.masked_fill(chosen &", "ids.masked_fill_(chosen &"),
-    ),
-    *ignored(masking, ("generator", (", generator=generator)", ")"))),
-    pooling(
-        "padding_averaged: the mean is taken over all positions, including padding",
-        (MEAN, "vectors.mean(dim=1)"),
-        seen="huggingface/transformers #17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675",
-    ),
-    pooling(
+        "ids_changed: the inputs overwrite the ids, so the targets are lost": (
+            "ids.masked_fill(chosen &",
+            "ids.masked_fill_(chosen &",
+        ),
+        **ignored(("generator", (", generator=generator)", ")"))),
+    },
+    "mean_pool": {
+        "padding_averaged: the mean is taken over all positions, including padding "
+        "[huggingface/transformers "
+        "#17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675]": (MEAN, "vectors.mean(dim=1)"),
         "divided_by_length: the vectors at padding positions are set to zero, but the sum is "
-        "divided by L instead of the number of real tokens",
-        (MEAN, "total / real.size(1)"),
-    ),
-    pooling(
-        "divided_by_all: the sum is divided by the number of real tokens in the whole batch",
-        (MEAN, "total / column.sum()"),
-        seen="SeanLee97/AnglE #101; StarlightSearch/EmbedAnything #210",
-    ),
-    pooling(
-        "not_divided: the vectors are added up, but the sum is not divided",
-        (MEAN, "total"),
-    ),
-    pooling(
-        "first_token: the result is the vector of the first token instead of the mean",
-        (MEAN, "vectors[:, 0]"),
-    ),
-    pooling(
-        "mask_inverted: the mean is taken over the padding, but True means a real token here",
-        ("column = real.unsqueeze(-1)", "column = ~real.unsqueeze(-1)"),
-    ),
-    pooling(
-        "largest: the result is the largest entry of each column instead of the mean",
-        (MEAN, 'vectors.masked_fill(~column, float("-inf")).amax(dim=1)'),
-    ),
-    pooling(
+        "divided by L instead of the number of real tokens": (MEAN, "total / real.size(1)"),
+        "divided_by_all: the sum is divided by the number of real tokens in the whole batch "
+        "[SeanLee97/AnglE "
+        "#101; StarlightSearch/EmbedAnything #210]": (MEAN, "total / column.sum()"),
+        "not_divided: the vectors are added up, but the sum is not divided": (MEAN, "total"),
+        "first_token: the result is the vector of the first token instead of the mean": (
+            MEAN,
+            "vectors[:, 0]",
+        ),
+        "mask_inverted: the mean is taken over the padding, but True means a real token here": (
+            "column = real.unsqueeze(-1)",
+            "column = ~real.unsqueeze(-1)",
+        ),
+        "largest: the result is the largest entry of each column instead of the mean": (
+            MEAN,
+            'vectors.masked_fill(~column, float("-inf")).amax(dim=1)',
+        ),
         "mean_of_features: the mean is taken over the d_model entries of each vector instead of "
-        "over the tokens",
-        (MEAN, "vectors.mean(dim=2)"),
-    ),
-    pooling(
+        "over the tokens": (MEAN, "vectors.mean(dim=2)"),
         "no_real_token_is_nan: a sequence without real tokens gives nan, because its sum is "
-        "divided by 0",
-        (".clamp(min=1)", ""),
-    ),
-    cutting(
+        "divided by 0": (".clamp(min=1)", ""),
+    },
+    "patches": {
         "reshaped: the image is reshaped instead of cut, so a patch contains pieces of pixel rows "
-        "instead of a square",
-        (CUT, "return images.reshape(len(images), -1, size * size)"),
-        seen="duoan/TorchCode #21",
-    ),
-    cutting(
-        "pixels_before_patches: the shape is (B, size², L), because two axes have not been swapped",
-        (".transpose(1, 2)", ""),
-    ),
-    cutting(
+        "instead of a square "
+        "[duoan/TorchCode #21]": (CUT, "return images.reshape(len(images), -1, size * size)"),
+        "pixels_before_patches: the "
+        "shape is (B, size², L), because two axes have not been swapped": (".transpose(1, 2)", ""),
         "reshaped_after_cutting: reshape gives the correct shape, but mixes the pixels of "
-        "different patches; swap the axes with transpose",
-        (".transpose(1, 2)", ".reshape(len(images), -1, size * size)"),
-    ),
-    cutting(
-        "overlapping: the window moves by one pixel, so the patches overlap",
-        (", stride=size", ""),
-    ),
-    cutting(
-        "columns_first: the patches go down the columns of the image instead of along its rows",
-        (CUT, CUT + ".unflatten(1, (images.size(1) // size, -1)).transpose(1, 2).flatten(1, 2)"),
-    ),
-    cutting(
-        "pixels_by_column: the pixels of a patch go down its columns instead of along its rows",
-        (CUT, CUT + ".unflatten(2, (size, size)).transpose(2, 3).flatten(2)"),
-    ),
-    cutting(
-        "rest_lost: pixels at the border are lost without an error if size does not divide a side",
-        ("images.size(1) % size or images.size(2) % size", "size < 1"),
-    ),
-)
+        "different patches; swap "
+        "the axes with transpose": (".transpose(1, 2)", ".reshape(len(images), -1, size * size)"),
+        "overlapping: the window moves by one pixel, so the patches overlap": (", stride=size", ""),
+        "columns_first: the patches go down the columns of the image instead of along its rows": (
+            CUT,
+            CUT + ".unflatten(1, (images.size(1) // size, -1)).transpose(1, 2).flatten(1, 2)",
+        ),
+        "pixels_by_column: the pixels of a patch go down its columns instead of along its rows": (
+            CUT,
+            CUT + ".unflatten(2, (size, size)).transpose(2, 3).flatten(2)",
+        ),
+        "rest_lost: pixels at the border are lost without an error if size "
+        "does not divide a side": ("images.size(1) % size or images.size(2) % size", "size < 1"),
+    },
+}
 
 
 # right answers
@@ -393,39 +341,44 @@ SQUARES = """tops, lefts = range(0, images.size(1), size), range(0, images.size(
     squares = [images[:, t : t + size, s : s + size].flatten(1) for t in tops for s in lefts]
     return torch.stack(squares, dim=1)"""
 
-ANSWERS = (
-    masking(
-        "one_draw: one random number for each token decides whether and how the token is hidden",
-        (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    chosen = (drawn < 0.15) & (ids != pad_id)"),
-        (FATE, "fate = drawn / 0.15"),
-    ),
-    masking(
-        "coins: coins are tossed with probabilities 0.15, 0.8 and then 0.5, as in `transformers`",
-        (", generator: Generator | None = None", ""),
-        (CHOSEN, "torch.bernoulli(0.15 * (ids != pad_id)).bool()"),
-        (FATE, "masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool()"),
-        ("torch.randint(num_ordinary, ids.shape, generator=generator)",
-         "torch.randint_like(ids, num_ordinary)"),
-        ("(fate < 0.8)", "masked"),
-        ("(fate >= 0.9)", "~masked & torch.bernoulli(torch.full(ids.shape, 0.5)).bool()"),
-    ),
-    masking(
-        "exactly_15_percent: exactly 15% of each sentence are chosen, and divided into groups",
-        (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    {FEW}\n    chosen = order < count"),
-        (FATE, "fate = order / count"),
-    ),
-    pooling(
-        "by_product: the real tokens get equal weights, as in attention",
-        (AVERAGE, WEIGHTED),
-    ),
-    pooling(
-        "in_a_loop: the mean is taken over one sequence at a time",
-        (AVERAGE, "return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real)])"),
-    ),
-    cutting(
-        "by_reshaping: both sides are split, and the two pixel axes are moved next to each other",
-        (CUT, "split = images.unflatten(2, (-1, size)).unflatten(1, (-1, size))\n"
-         "    return split.transpose(2, 3).flatten(3).flatten(1, 2)"),
-    ),
-    cutting("by_slices: one square is cut out at a time", (CUT, SQUARES)),
-)  # fmt: skip
+ANSWERS = {
+    "mask_tokens": {
+        "one_draw: one random number for each token decides whether and how the token is hidden": (
+            (
+                f"chosen = {CHOSEN}",
+                f"drawn = {DRAWN}\n    chosen = (drawn < 0.15) & (ids != pad_id)",
+            ),
+            (FATE, "fate = drawn / 0.15"),
+        ),
+        "coins: coins are tossed with probabilities 0.15, 0.8 and then 0.5, as in `transformers`": (
+            (", generator: Generator | None = None", ""),
+            (CHOSEN, "torch.bernoulli(0.15 * (ids != pad_id)).bool()"),
+            (FATE, "masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool()"),
+            (
+                "torch.randint(num_ordinary, ids.shape, generator=generator)",
+                "torch.randint_like(ids, num_ordinary)",
+            ),
+            ("(fate < 0.8)", "masked"),
+            ("(fate >= 0.9)", "~masked & torch.bernoulli(torch.full(ids.shape, 0.5)).bool()"),
+        ),
+        "exactly_15_percent: exactly 15% of each sentence are chosen, and divided into groups": (
+            (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    {FEW}\n    chosen = order < count"),
+            (FATE, "fate = order / count"),
+        ),
+    },
+    "mean_pool": {
+        "by_product: the real tokens get equal weights, as in attention": (AVERAGE, WEIGHTED),
+        "in_a_loop: the mean is taken over one sequence at a time": (
+            AVERAGE,
+            "return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real)])",
+        ),
+    },
+    "patches": {
+        "by_reshaping: both sides are split, and the two pixel axes are moved next to each other": (
+            CUT,
+            "split = images.unflatten(2, (-1, size)).unflatten(1, (-1, size))\n"
+            "    return split.transpose(2, 3).flatten(3).flatten(1, 2)",
+        ),
+        "by_slices: one square is cut out at a time": (CUT, SQUARES),
+    },
+}

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import B, T, Trial, as_trial, normal
 
 ACCURACY = (
@@ -63,30 +62,26 @@ EXERCISES = (
 
 # known mistakes
 
-accuracy = mistakes_of("evaluation", "token_accuracy")
 
 GUESS = "logits.argmax(dim=-1) == targets"
 RATIO = "right.sum().item() / real.sum().item()"
 
-MISTAKES = (
-    accuracy(
-        "padding_counted: padding is counted, both among the correct tokens and in the total",
-        (f"({GUESS}) & real", GUESS),
-        (RATIO, "right.float().mean().item()"),
-        seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
-    ),
-    accuracy(
+MISTAKES = {
+    "token_accuracy": {
+        "padding_counted: padding is counted, both among the correct tokens and in the total "
+        "[keras-team/keras #10350, cs230-stanford/cs230-code-examples #13]": (
+            (f"({GUESS}) & real", GUESS),
+            (RATIO, "right.float().mean().item()"),
+        ),
         "padding_in_the_denominator: the number of correct tokens is divided by the total number "
-        "of positions, including padding",
-        (RATIO, "right.sum().item() / targets.numel()"),
-        seen="jsbaan/transformer-from-scratch #7",
-    ),
-    accuracy(
+        "of positions, including padding "
+        "[jsbaan/transformer-from-scratch #7]": (RATIO, "right.sum().item() / targets.numel()"),
         "mean_of_sentences: the accuracy is averaged over the sentences, so a token in a short "
-        "sentence counts more",
-        (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
-        seen="tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
-    ),
-)
+        "sentence counts more [tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74]": (
+            RATIO,
+            "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()",
+        ),
+    },
+}
 
-ANSWERS = ()
+ANSWERS: dict = {}

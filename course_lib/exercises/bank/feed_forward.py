@@ -8,7 +8,7 @@ from torch import nn
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, survivors
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     B,
     S,
@@ -97,7 +97,6 @@ EXERCISES = (
 
 # known mistakes
 
-layer = mistakes_of("feed_forward", "FeedForward")
 
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"
@@ -105,96 +104,74 @@ ACTIVATION = "ACTIVATIONS[activation]()"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
 
-MISTAKES = (
-    layer(
+MISTAKES = {
+    "FeedForward": {
         "relu_missing: there is no activation between the layers, so the two of them amount to a "
-        "single linear layer",
-        (FEATURES, "self.linear1(x)"),
-        seen="YujiaBao/ls #1",
-    ),
-    layer(
-        "activation_last: the activation comes after linear2 instead of between the layers",
-        (FEATURES, "self.linear1(x)"),
-        (BACK, "self.activation(self.linear2(self.dropout(features)))"),
-        seen="goruck/nilm #1",
-    ),
-    layer(
-        "activation_first: the activation is applied to x, before linear1",
-        (FEATURES, "self.linear1(self.activation(x))"),
-    ),
-    layer(
+        "single linear layer [YujiaBao/ls #1]": (FEATURES, "self.linear1(x)"),
+        "activation_last: the activation comes after linear2 instead of between the layers "
+        "[goruck/nilm #1]": (
+            (FEATURES, "self.linear1(x)"),
+            (BACK, "self.activation(self.linear2(self.dropout(features)))"),
+        ),
+        "activation_first: the activation is applied to x, before linear1": (
+            FEATURES,
+            "self.linear1(self.activation(x))",
+        ),
         "activation_twice: there is a second activation after linear2, so no output can be "
-        "negative",
-        (BACK, "self.activation(self.linear2(self.dropout(features)))"),
-        seen="namedtensor/notation #72",
-    ),
-    layer(
+        "negative [namedtensor/notation "
+        "#72]": (BACK, "self.activation(self.linear2(self.dropout(features)))"),
         "activation_ignored: the activation is always ReLU, even if `activation` specifies a "
-        "different one",
-        (ACTIVATION, "nn.ReLU()"),
-        seen="NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
-    ),
-    layer(
-        "gelu_always: the activation is always GELU, but the default is ReLU, as in the paper",
-        (ACTIVATION, "nn.GELU()"),
-    ),
-    layer(
-        "gelu_by_tanh: GELU is computed with the tanh approximation instead of exactly",
-        (ACTIVATION, f'nn.GELU("tanh") if activation == "gelu" else {ACTIVATION}'),
-        seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
-    ),
-    layer(
+        "different one "
+        "[NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231]": (ACTIVATION, "nn.ReLU()"),
+        "gelu_always: the activation is always GELU, but the default is ReLU, as in the paper": (
+            ACTIVATION,
+            "nn.GELU()",
+        ),
+        "gelu_by_tanh: GELU is computed with the tanh approximation instead of exactly "
+        "[kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804]": (
+            ACTIVATION,
+            f'nn.GELU("tanh") if activation == "gelu" else {ACTIVATION}',
+        ),
         "dropout_always_on: F.dropout is called without training=self.training, so it is also "
-        "active in eval mode",
-        (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
-        seen="pytorch/pytorch #26338; rixwew/pytorch-fm #21",
-    ),
-    layer(
-        "dropout_on_output: dropout is applied to the output of linear2 instead of to the features",
-        (BACK, "self.dropout(self.linear2(features))"),
-    ),
-    layer(
-        "both_layers_d_model_wide: both layers have width d_model, and d_ff is not used",
-        (FIRST, "self.linear1 = nn.Linear(d_model, d_model)"),
-        (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
-        seen="brightmart/text_classification #86",
-    ),
-    layer(
-        "d_ff_fixed: the inner width is always 4 · d_model, and d_ff is not used",
-        (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
-        (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
-        seen="HorizonRobotics/alf #1299",
-    ),
-    layer(
+        "active in eval mode [pytorch/pytorch #26338; rixwew/pytorch-fm #21]": (
+            BACK,
+            "self.linear2(nn.functional.dropout(features, self.dropout.p))",
+        ),
+        "dropout_on_output: dropout is applied to the output "
+        "of linear2 instead of to the features": (BACK, "self.dropout(self.linear2(features))"),
+        "both_layers_d_model_wide: both layers have width d_model, and d_ff is not used "
+        "[brightmart/text_classification #86]": (
+            (FIRST, "self.linear1 = nn.Linear(d_model, d_model)"),
+            (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
+        ),
+        "d_ff_fixed: the inner width is always 4 · d_model, and d_ff is not used "
+        "[HorizonRobotics/alf #1299]": (
+            (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
+            (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
+        ),
         "features_centered_over_tokens: the mean over all tokens is subtracted from the features, "
-        "so each output depends on the other tokens",
-        (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
-    ),
-    layer(
-        "bias_missing: the layers have no bias, but equation (2) adds b₁ and b₂",
-        (FIRST, "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"),
-        (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
-    ),
-    layer(
-        "residual_inside: x is added to the output here, even though AddNorm does that later",
-        (BACK, "x + self.linear2(self.dropout(features))"),
-        seen="NVlabs/Forecasting-Model-Search #6",
-    ),
-    *ignored(layer, ("dropout", (BACK, "self.linear2(features)"))),
-    layer(
-        "negative_numbers_kept: `clamp(max=0)` keeps the negative features instead of the "
-        "positive ones; ReLU is `clamp(min=0)`",
-        (FEATURES, "self.linear1(x).clamp(max=0)"),
-    ),
-)
+        "so each output depends on the other "
+        "tokens": (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
+        "bias_missing: the layers have no bias, but equation (2) adds b₁ and b₂": (
+            (FIRST, "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"),
+            (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
+        ),
+        "residual_inside: x is added to the output here, even though AddNorm does that later "
+        "[NVlabs/Forecasting-Model-Search #6]": (BACK, "x + self.linear2(self.dropout(features))"),
+        **ignored(("dropout", (BACK, "self.linear2(features)"))),
+        "negative_numbers_kept: `clamp(max=0)` keeps the negative features instead of the positive "
+        "ones; ReLU is `clamp(min=0)`": (FEATURES, "self.linear1(x).clamp(max=0)"),
+    },
+}
 
 
 # right answers
 
-ANSWERS = (
-    layer(
-        "by_functions: the activation and dropout are functions of torch.nn.functional",
-        (ACTIVATION, "getattr(F, activation)"),
-        (BACK, "self.linear2(F.dropout(features, self.dropout.p, self.training))"),
-    ),
-)
+ANSWERS = {
+    "FeedForward": {
+        "by_functions: the activation and dropout are functions of torch.nn.functional": (
+            (ACTIVATION, "getattr(F, activation)"),
+            (BACK, "self.linear2(F.dropout(features, self.dropout.p, self.training))"),
+        ),
+    },
+}

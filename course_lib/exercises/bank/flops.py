@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.scalar_trials import calls, number
 from course_lib.exercises.checking.trial import D_K, D_V, H, S, T, Trial, as_trial
 
@@ -72,7 +71,6 @@ EXERCISES = (
 
 # known mistakes
 
-attention = mistakes_of("flops", "attention_flops")
 
 SIX = "(queries + keys + values + mixing + scores + averages)"
 SUM = f"2 * num_heads * {SIX}"
@@ -88,63 +86,47 @@ def lost(*products: str) -> Sequence[tuple[str, str]]:
     return ((SIX, f"({' + '.join(name for name in names if name not in products)})"),)
 
 
-MISTAKES = (
-    attention(
+MISTAKES = {
+    "attention_flops": {
         "multiplications_only: the factor of 2 is missing, but every multiplication comes with an "
-        "addition",
-        (SUM, f"num_heads * {SIX}"),
-        seen="NVIDIA/Model-Optimizer #387, facebookresearch/fvcore #108, open-mmlab/mmcv #785",
-    ),
-    attention(
+        "addition [NVIDIA/Model-Optimizer "
+        "#387, facebookresearch/fvcore #108, open-mmlab/mmcv #785]": (SUM, f"num_heads * {SIX}"),
         "scores_and_averages_forgotten: only the four projections are counted, not the scores and "
-        "the weighted average",
-        *lost("scores", "averages"),
-        seen="MrYxJ/calculate-flops.pytorch #48, autoliuweijie/FastBERT #14",
-    ),
-    attention(
-        "averages_forgotten: the scores are counted, but the weighted average of the values is not",
-        *lost("averages"),
-        seen="pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21",
-    ),
-    attention(
+        "the weighted average [MrYxJ/calculate-flops.pytorch #48, "
+        "autoliuweijie/FastBERT #14]": lost("scores", "averages"),
+        "averages_forgotten: the scores are counted, but the weighted average of the values is not "
+        "[pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21]": lost("averages"),
         "projections_forgotten: only the scores and the weighted average are counted, not the four "
-        "projections",
-        *lost("queries", "keys", "values", "mixing"),
-    ),
-    attention(
-        "keys_by_target: the projections of keys and values are counted for T positions instead "
-        "of the S positions of the source",
-        (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
-        (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
-    ),
-    attention(
+        "projections": lost("queries", "keys", "values", "mixing"),
+        "keys_by_target: the projections of keys and values are counted for T positions instead of "
+        "the S positions of the source": (
+            (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
+            (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
+        ),
         "scores_squared: the scores and the weighted average are counted for T · T pairs of "
-        "positions instead of T · S",
-        (PAIRS, PAIRS.replace("src_len", "tgt_len")),
-        seen="facebookresearch/xformers #1402",
-    ),
-    attention(
-        "heads_forgotten: only one head is counted instead of `num_heads`", (SUM, f"2 * {SIX}")
-    ),
-    attention(
-        "heads_twice: every head has width d_model, even though `d_model` is split among the heads",
-        (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
-    ),
-    attention(
-        "softmax_counted: the softmax is counted in addition to the matrix multiplications",
-        (f"return {SUM}", f"return {SUM} + 5 * num_heads * tgt_len * src_len"),
-        seen="zhangzjn/EMO #5, hahnyuan/LLM-Viewer #11",
-    ),
-)
+        "positions instead "
+        "of T · S [facebookresearch/xformers #1402]": (PAIRS, PAIRS.replace("src_len", "tgt_len")),
+        "heads_forgotten: only one head is counted instead of `num_heads`": (SUM, f"2 * {SIX}"),
+        "heads_twice: every head has width d_model, even "
+        "though `d_model` is split among the heads": (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
+        "softmax_counted: the softmax is counted in addition to the matrix multiplications "
+        "[zhangzjn/EMO #5, hahnyuan/LLM-Viewer #11]": (
+            f"return {SUM}",
+            f"return {SUM} + 5 * num_heads * tgt_len * src_len",
+        ),
+    },
+}
 
 
 # right answers
 
 PULLED_OUT = "2 * num_heads * (d_k + d_v) * (d_model * (tgt_len + src_len) + tgt_len * src_len)"
 
-ANSWERS = (
-    attention(
-        "in_one_formula: all common factors are pulled out of the sum",
-        (f"{QUERIES}\n    {VALUES}\n    {PAIRS}\n    return {SUM}", f"return {PULLED_OUT}"),
-    ),
-)
+ANSWERS = {
+    "attention_flops": {
+        "in_one_formula: all common factors are pulled out of the sum": (
+            f"{QUERIES}\n    {VALUES}\n    {PAIRS}\n    return {SUM}",
+            f"return {PULLED_OUT}",
+        ),
+    },
+}

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.bank.attention import wrongly_scaled
+from course_lib.exercises.bank.attention import TWO_ROOTS, wrongly_scaled
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, sees_later, survivors
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.trial import (
     D_K,
@@ -189,7 +188,6 @@ EXERCISES = (
 
 # known mistakes
 
-attention = mistakes_of("gpt", "CausalSelfAttention")
 
 CUT = "self.w_qkv(x).unflatten(-1, (3, self.num_heads, -1))"
 PARTS = "parts.permute(2, 0, 3, 1, 4).unbind()"
@@ -200,141 +198,105 @@ SQUARE = "torch.ones(x.size(1), x.size(1), dtype=torch.bool)"
 FUTURE = f"masked_fill({SQUARE}.triu(1), -math.inf)"
 DROP = "self.dropout if self.training else 0.0"
 
-model = mistakes_of("gpt", "GPT")
 
 EMBEDDED = "self.embedding(ids)"
 NORMED = "self.output(self.norm(x))"
 LOSS = "next_token_loss(logits, targets)"
 
-MISTAKES = (
-    attention(
-        "future_seen: is_causal=True is missing, so a token attends to later tokens",
-        (", is_causal=True", ""),
-        seen="keras-team/keras #23038, facebookresearch/xformers #103, paiml/entrenar #310",
-    ),
-    attention(
+MISTAKES = {
+    "CausalSelfAttention": {
+        "future_seen: is_causal=True is missing, so a token attends to later tokens "
+        "[keras-team/keras "
+        "#23038, facebookresearch/xformers #103, paiml/entrenar #310]": (", is_causal=True", ""),
         "causal_transposed: the mask is the upper triangle, so a token attends to itself and to "
-        "later tokens",
-        ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(), dropout_p"),
-    ),
-    attention(
-        "zeros_hide_nothing: blocked scores are set to 0 instead of -inf, so their weights are "
-        "not 0",
-        (LOOK, f"F.dropout({SCORES}.tril().softmax(dim=-1), dropout_p) @ v"),
-        seen="hyunwoongko/transformer #10; karpathy/minGPT #75",
-    ),
-    attention(
+        "later tokens": ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(), dropout_p"),
+        "zeros_hide_nothing: blocked scores are set to 0 instead of -inf, so their weights are not "
+        "0 [hyunwoongko/transformer #10; karpathy/minGPT #75]": (
+            LOOK,
+            f"F.dropout({SCORES}.tril().softmax(dim=-1), dropout_p) @ v",
+        ),
         "masked_after_the_softmax: the mask is applied after the softmax, so the weights do not "
-        "add up to 1",
-        (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropout_p) @ v"),
-    ),
-    attention(
+        "add up to 1": (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropout_p) @ v"),
         "softmax_over_the_queries: the softmax runs over the queries (dim=-2) instead of the keys "
-        "(dim=-1)",
-        (LOOK, f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropout_p) @ v"),
-        seen="labmlai/annotated_deep_learning_paper_implementations #146; FudanNLP/fastNLP #254",
-    ),
-    attention(
-        "keys_first: the first third of the columns is used for the keys instead of the queries",
-        (f"return {PARTS}", f"k, q, v = {PARTS}\n        return q, k, v"),
-    ),
-    attention(
-        "cut_into_heads_first: the columns are split into heads first, and then into queries, "
-        "keys and values",
-        (CUT, "self.w_qkv(x).unflatten(-1, (self.num_heads, 3, -1))"),
-        (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
-    ),
-    attention(
+        "(dim=-1) [labmlai/annotated_deep_learning_paper_implementations #146; "
+        "FudanNLP/fastNLP #254]": (
+            LOOK,
+            f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropout_p) @ v",
+        ),
+        "keys_first: the first third of the columns is used for the keys instead of the queries": (
+            f"return {PARTS}",
+            f"k, q, v = {PARTS}\n        return q, k, v",
+        ),
+        "cut_into_heads_first: the columns are split into heads first, and then into queries, keys "
+        "and values": (
+            (CUT, "self.w_qkv(x).unflatten(-1, (self.num_heads, 3, -1))"),
+            (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
+        ),
         "heads_joined_without_transpose: the heads are joined with view or reshape but without a "
-        "transpose, so the tokens are mixed",
-        (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
-        seen="ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
-    ),
-    attention(
-        "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one head",
-        ("is_causal=True", "is_causal=True, scale=x.size(-1) ** -0.5"),
-        seen="karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3",
-    ),
-    attention(
-        "w_o_unused: w_o is created but not used, so the heads are never mixed",
-        (f"self.w_o({JOIN})", JOIN),
-        seen="JohnGiorgi/seq2rel #224",
-    ),
-    attention(
+        "transpose, so the tokens are mixed [ajhalthor/Transformer-Neural-Network #4, "
+        "jsbaan/transformer-from-scratch #6]": (
+            JOIN,
+            "heads.reshape(len(heads), heads.size(2), -1)",
+        ),
+        "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one head "
+        "[karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3]": (
+            "is_causal=True",
+            "is_causal=True, scale=x.size(-1) ** -0.5",
+        ),
+        "w_o_unused: w_o is created but not used, so the heads are never mixed [JohnGiorgi/seq2rel "
+        "#224]": (f"self.w_o({JOIN})", JOIN),
         "dropout_always_on: dropout is also active in eval mode, because self.training is not "
-        "checked",
-        (DROP, "self.dropout"),
-        seen="karpathy/nanoGPT #240",
-    ),
-    attention(
+        "checked [karpathy/nanoGPT #240]": (DROP, "self.dropout"),
         "output_dropped_too: dropout is also applied to the output, even though AddNorm already "
-        "does that",
-        (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
-    ),
-    attention(
+        "does that": (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
         "mask_not_assigned: the result of `masked_fill` is not assigned, so the scores do not "
-        "change",
-        (
+        "change": (
             f"heads = {LOOK}",
             f"scores = {SCORES}\n        scores.{FUTURE}\n"
             "        heads = F.dropout(scores.softmax(dim=-1), dropout_p) @ v",
         ),
-        pattern=r"^\s*\w+\.masked_fill\(",
-    ),
-    *wrongly_scaled(
-        attention,
-        lambda by: ("is_causal=True", f"is_causal=True, scale=1 / ({by})"),
-        without=("scale_keys",),
-    ),
-    attention(
+        **wrongly_scaled(
+            lambda by: ("is_causal=True", f"is_causal=True, scale=1 / ({by})"),
+            without=("scale_keys",),
+        ),
         "mask_added: the boolean triangle is added to the scores, so True adds 1 and nothing is "
-        "hidden",
-        (LOOK, f"F.dropout(({SCORES} + {SQUARE}.tril()).softmax(dim=-1), dropout_p) @ v"),
-    ),
-    attention(
+        "hidden": (LOOK, f"F.dropout(({SCORES} + {SQUARE}.tril()).softmax(dim=-1), dropout_p) @ v"),
         "heads_joined_number_by_number: the columns of the heads are interleaved, as after "
-        "`permute(0, 2, 3, 1)`, even though each head needs its own block of columns",
-        (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
-    ),
-    attention(
-        "residual_inside: x is added to the output here, even though AddNorm does that later",
-        (f"self.w_o({JOIN})", f"x + self.w_o({JOIN})"),
-    ),
-    model(
+        "`permute(0, 2, 3, 1)`, even though "
+        "each head needs its own block of columns": (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
+        "residual_inside: x is added to the output here, even though AddNorm does that later": (
+            f"self.w_o({JOIN})",
+            f"x + self.w_o({JOIN})",
+        ),
+    },
+    "GPT": {
         "positions_missing: no positions are added, so only the causal mask tells the model the "
-        "order of the tokens",
-        (f"self.positions({EMBEDDED})", EMBEDDED),
-    ),
-    model(
+        "order of the tokens": (f"self.positions({EMBEDDED})", EMBEDDED),
         "scaled_as_in_the_paper: the embedded tokens are multiplied by √d_model, but a GPT does "
-        "not scale them",
-        (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
-    ),
-    model(
+        "not scale them": (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
         "last_norm_missing: the final norm is never called, but a pre-norm model needs it before "
-        "the output layer",
-        ("self.norm(x)", "x"),
-        seen="vllm-project/speculators #313",
-    ),
-    model(
-        "last_position_only: only the last position gets logits if there are no targets, but "
-        "later cells need logits at every position",
-        (NORMED, f"{NORMED}\n        logits = logits if targets is not None else logits[:, -1:]"),
-        seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
-    ),
-    model(
+        "the output layer [vllm-project/speculators #313]": ("self.norm(x)", "x"),
+        "last_position_only: only the last position gets logits if there are no targets, but later "
+        "cells need logits at every position [meta-llama/llama #294, "
+        "simple-stories/simple_stories_train #32]": (
+            NORMED,
+            f"{NORMED}\n        logits = logits if targets is not None else logits[:, -1:]",
+        ),
         "targets_shifted_twice: the targets are shifted a second time, even though they are "
-        "already the next tokens",
-        (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
-        seen="huggingface/transformers #47394, huggingface/transformers #37830",
-    ),
-    model(
+        "already the next tokens [huggingface/transformers #47394, "
+        "huggingface/transformers #37830]": (
+            LOSS,
+            "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])",
+        ),
         "ids_as_targets: the loss compares the logits with the ids that the model reads, instead "
-        "of the targets",
-        (LOSS, "None if targets is None else next_token_loss(logits, ids)"),
-        seen="huggingface/transformers #27517",
-    ),
-)
+        "of the targets [huggingface/transformers "
+        "#27517]": (LOSS, "None if targets is None else next_token_loss(logits, ids)"),
+    },
+}
+PATTERNS = {
+    "scale_twice": TWO_ROOTS,
+    "mask_not_assigned": r"^\s*\w+\.masked_fill\(",
+}
 
 
 # right answers
@@ -349,13 +311,14 @@ FORMULA = """if targets is None:
         right = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         return logits, (logits.logsumexp(dim=-1) - right).mean()"""
 
-ANSWERS = (
-    model(
-        "chained: one module chains the layers, and the formula of the loss is spelled out",
-        (ONE_BY_ONE, CHAINED),
-        (NORMED, "F.linear(x, self.embedding.weight)"),
-        (f"return logits, {LOSS}", FORMULA),
-        ("self, ids:", "self, idx:"),
-        ("(ids", "(idx"),
-    ),
-)
+ANSWERS = {
+    "GPT": {
+        "chained: one module chains the layers, and the formula of the loss is spelled out": (
+            (ONE_BY_ONE, CHAINED),
+            (NORMED, "F.linear(x, self.embedding.weight)"),
+            (f"return logits, {LOSS}", FORMULA),
+            ("self, ids:", "self, idx:"),
+            ("(ids", "(idx"),
+        ),
+    },
+}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import Mistake, each, mistakes_of
+from course_lib.exercises.checking.mistake import Edits
 from course_lib.exercises.checking.trial import D_K, B, H, Trial, answer_to, as_trial, filled
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.interpretability import hooked
@@ -176,9 +176,6 @@ EXERCISES = (
 
 # known mistakes
 
-lens = mistakes_of("interpretability", "logit_lens")
-ablate = mistakes_of("interpretability", "ablate_head")
-patch = mistakes_of("interpretability", "patch_activations")
 
 STREAM = "stream = residual_stream(model, ids)"
 READ = "model.output(model.norm(stream))"
@@ -205,137 +202,171 @@ TWO_LOGITS = """out, other = model(ids)[0], model(source_ids)[0]
         return out"""
 
 
-def careless(make: Callable[..., Mistake], hook: str) -> tuple[Mistake, ...]:
-    """Create the mistakes around a run with a hook."""
-    return (
-        make(
-            "hook_stays: the hook is never removed, so it changes every later call of the model",
-            (f"hooks.append({hook})", hook),
+def careless(hook: str) -> dict[str, Edits]:
+    """Return the mistakes around a run with a hook."""
+    return {
+        "hook_stays: the hook is never removed, so it changes every later call of the model": (
+            f"hooks.append({hook})",
+            hook,
         ),
-        make(
-            "mode_lost: the model is left in eval mode, even if it was in training mode before",
-            (HOOKS, f"model.eval()\n    {HOOKS}"),
+        "mode_lost: the model is left in eval mode, even if it was in training mode before": (
+            HOOKS,
+            f"model.eval()\n    {HOOKS}",
         ),
-        make(
-            "dropout_active: the model runs in its own mode, so dropout changes the numbers in "
-            "training",
-            (HOOKS, "with hooked(nn.Identity()) as hooks:"),
+        "dropout_active: the model runs in its own mode, so dropout changes the numbers in "
+        "training": (HOOKS, "with hooked(nn.Identity()) as hooks:"),
+        "pair_returned: the logits and the loss are returned, not the logits alone": (
+            RUN,
+            "return model(ids)",
         ),
-        make(
-            "pair_returned: the logits and the loss are returned, not the logits alone",
-            (RUN, "return model(ids)"),
-        ),
-    )
+    }
 
 
-MISTAKES = (
-    *each(lens, READ,
-        ("norm_missing: the residual stream goes to the output layer without the final norm",
-         "model.output(stream)"),
-        ("norm_at_the_end_only: only the last depth goes through the final norm",
-         "model.output(torch.cat([stream[:-1], model.norm(stream[-1:])]))"),
-        ("first_depth_missing: the lens starts after the first layer, without the embedded tokens",
-         "model.output(model.norm(stream[1:]))"),
-        ("last_depth_missing: only the input of each layer is read, so the last depth is missing",
-         "model.output(model.norm(stream[:-1]))"),
-        ("read_before_the_layer: the input of each layer is read in place of its output, so the "
-         "first depth comes twice and the last never",
-         "model.output(model.norm(torch.cat([stream[:1], stream[:-1]])))"),
-        ("changes_only: each depth is what its layer has added, not the sum up to there",
-         "model.output(model.norm(torch.cat([stream[:1], stream.diff(dim=0)])))"),
-        ("positions_missing: the first depth has the embedded tokens, but not their positions",
-         "model.output(model.norm(torch.cat([model.embedding(ids)[None], stream[1:]])))"),
-        ("batch_averaged: the logits are averaged over the batch", f"{READ}.mean(dim=1)"),
-        ("last_position_only: only the last position is returned", f"{READ}[:, :, -1]"),
-        ("probabilities: the softmax is applied, but a lens returns logits",
-         f"{READ}.softmax(dim=-1)"),
-    ),
-    *each(lens, STREAM,
-        ("hook_stays: the hooks are never removed, so every later call of the model is recorded",
-         OWN_HOOKS),
-        ("mode_lost: the model is left in eval mode, even if it was in training mode before",
-         f"model.eval()\n    {STREAM}"),
-    ),
-    *each(ablate, ZERO,
-        ("all_heads: every head of the layer is set to zero", "heads.zero_()"),
-        ("others_silenced: all heads of the layer but this one are set to zero",
-         "heads[:, :, torch.arange(attention.num_heads) != head] = 0"),
-        ("scaled: the head's output is made smaller, but not zero", "heads[:, :, head] *= 0.5"),
-        ("averaged: the head's output becomes its mean over the batch and the positions, not zero",
-         "heads[:, :, head] = heads[:, :, head].mean(dim=(0, 1))"),
-        ("last_position_only: the head is set to zero at the last position only",
-         "heads[:, -1, head] = 0"),
-        ("head_from_one: heads are counted from 1, so the head before this one is set to zero",
-         "heads[:, :, head - 1] = 0"),
-    ),
-    *each(ablate, SILENCE,
-        ("after_the_projection: columns are set to zero after `w_o`, where each of them already "
-         "mixes all heads",
-         "attention.w_o.register_forward_hook(lambda w_o, inputs, y: silence(w_o, (y,)))"),
-        ("queries_silenced: the head's queries are set to zero, so it attends to all tokens "
-         "equally, but still writes", QUERIES),
-    ),
-    *each(ablate, f"hooks.append({SILENCE})",
-        ("all_layers: the head with this number is set to zero in every layer",
-         "hooks += [x.self_attn.w_o.register_forward_pre_hook(silence) for x in model.layers]"),
-        ("weights_changed: columns of `w_o` are set to zero in the model itself, and stay zero "
-         "after the call", f"attention.w_o.weight.{SPLIT}[:, head] = 0"),
-    ),
-    ablate(
+MISTAKES = {
+    "logit_lens": {
+        "norm_missing: the residual stream goes to the output layer without the final norm": (
+            READ,
+            "model.output(stream)",
+        ),
+        "norm_at_the_end_only: only the last depth goes through the final norm": (
+            READ,
+            "model.output(torch.cat([stream[:-1], model.norm(stream[-1:])]))",
+        ),
+        "first_depth_missing: the lens starts after the first layer, without the embedded tokens": (
+            READ,
+            "model.output(model.norm(stream[1:]))",
+        ),
+        "last_depth_missing: only the input of each layer is read, so the last depth is missing": (
+            READ,
+            "model.output(model.norm(stream[:-1]))",
+        ),
+        "read_before_the_layer: the input of each layer is read in place of its output, so the "
+        "first depth comes twice and "
+        "the last never": (READ, "model.output(model.norm(torch.cat([stream[:1], stream[:-1]])))"),
+        "changes_only: each depth is what its layer has added, not the sum up to there": (
+            READ,
+            "model.output(model.norm(torch.cat([stream[:1], stream.diff(dim=0)])))",
+        ),
+        "positions_missing: the first depth has the embedded tokens, but not their positions": (
+            READ,
+            "model.output(model.norm(torch.cat([model.embedding(ids)[None], stream[1:]])))",
+        ),
+        "batch_averaged: the logits are averaged over the batch": (READ, f"{READ}.mean(dim=1)"),
+        "last_position_only: only the last position is returned": (READ, f"{READ}[:, :, -1]"),
+        "probabilities: the softmax is applied, but a lens returns logits": (
+            READ,
+            f"{READ}.softmax(dim=-1)",
+        ),
+        "hook_stays: the hooks are never removed, so every later call of the model is recorded": (
+            STREAM,
+            OWN_HOOKS,
+        ),
+        "mode_lost: the model is left in eval mode, even if it was in training mode before": (
+            STREAM,
+            f"model.eval()\n    {STREAM}",
+        ),
+    },
+    "ablate_head": {
+        "all_heads: every head of the layer is set to zero": (ZERO, "heads.zero_()"),
+        "others_silenced: all heads of the layer but this one are set to zero": (
+            ZERO,
+            "heads[:, :, torch.arange(attention.num_heads) != head] = 0",
+        ),
+        "scaled: the head's output is made smaller, but not zero": (
+            ZERO,
+            "heads[:, :, head] *= 0.5",
+        ),
+        "averaged: the head's output becomes its mean over the batch and the positions, not zero": (
+            ZERO,
+            "heads[:, :, head] = heads[:, :, head].mean(dim=(0, 1))",
+        ),
+        "last_position_only: the head is set to zero at the last position only": (
+            ZERO,
+            "heads[:, -1, head] = 0",
+        ),
+        "head_from_one: heads are counted from 1, so the head before this one is set to zero": (
+            ZERO,
+            "heads[:, :, head - 1] = 0",
+        ),
+        "after_the_projection: columns are set to zero after `w_o`, where each of them already "
+        "mixes all heads": (
+            SILENCE,
+            "attention.w_o.register_forward_hook(lambda w_o, inputs, y: silence(w_o, (y,)))",
+        ),
+        "queries_silenced: the head's queries are set to zero, so it attends to all tokens "
+        "equally, but still writes": (SILENCE, QUERIES),
+        "all_layers: the head with this number is set to zero in every layer": (
+            f"hooks.append({SILENCE})",
+            "hooks += [x.self_attn.w_o.register_forward_pre_hook(silence) for x in model.layers]",
+        ),
+        "weights_changed: columns of `w_o` are set to zero in the model itself, and stay zero "
+        "after "
+        "the call": (f"hooks.append({SILENCE})", f"attention.w_o.weight.{SPLIT}[:, head] = 0"),
         "columns_interleaved: every H-th column is set to zero, but a head has d_k columns next to "
-        "each other",
-        (SPLIT, "unflatten(-1, (-1, attention.num_heads))"),
-        (ZERO, "heads[..., head] = 0"),
-    ),
-    ablate(
-        "layer_from_one: layers are counted from 1, so the layer before this one is changed",
-        ("model.layers[layer].self", "model.layers[layer - 1].self"),
-    ),
-    *careless(ablate, SILENCE),
-    *each(patch, PUT,
-        ("whole_row: the vectors at all positions are replaced", "output[:] = source"),
-        ("from_the_position_on: the later positions are replaced as well",
-         "output[:, position:] = source[:, position:]"),
-        ("last_position: the last position is replaced, whatever `position` is",
-         "output[:, -1] = source[:, -1]"),
-        ("position_from_one: positions are counted from 1, so the position before is replaced",
-         "output[:, position - 1] = source[:, position - 1]"),
-        ("batch_averaged: every row gets the mean of the rows of the source",
-         "output[:, position] = source[:, position].mean(dim=0)"),
-        ("first_row_only: every row gets the vector from the first row of the source",
-         "output[:, position] = source[0, position]"),
-        ("added: the vector is added to the one that is there, but should replace it",
-         "output[:, position] += source[:, position]"),
-    ),
-    patch(
+        "each other": (
+            (SPLIT, "unflatten(-1, (-1, attention.num_heads))"),
+            (ZERO, "heads[..., head] = 0"),
+        ),
+        "layer_from_one: layers are counted from 1, so the layer before this one is changed": (
+            "model.layers[layer].self",
+            "model.layers[layer - 1].self",
+        ),
+        **careless(SILENCE),
+    },
+    "patch_activations": {
+        "whole_row: the vectors at all positions are replaced": (PUT, "output[:] = source"),
+        "from_the_position_on: the later positions are replaced as well": (
+            PUT,
+            "output[:, position:] = source[:, position:]",
+        ),
+        "last_position: the last position is replaced, whatever `position` is": (
+            PUT,
+            "output[:, -1] = source[:, -1]",
+        ),
+        "position_from_one: positions are counted from 1, so the position before is replaced": (
+            PUT,
+            "output[:, position - 1] = source[:, position - 1]",
+        ),
+        "batch_averaged: every row gets the mean of the rows of the source": (
+            PUT,
+            "output[:, position] = source[:, position].mean(dim=0)",
+        ),
+        "first_row_only: every row gets the vector from the first row of the source": (
+            PUT,
+            "output[:, position] = source[0, position]",
+        ),
+        "added: the vector is added to the one that is there, but should replace it": (
+            PUT,
+            "output[:, position] += source[:, position]",
+        ),
         "source_one_layer_early: the vector comes from before the layer, because entry 0 of the "
-        "stream is before the first layer",
-        ("[layer + 1]", "[layer]"),
-    ),
-    patch(
-        "before_the_layer: the vector is replaced before the layer, which then still changes it",
-        ("[layer + 1]", "[layer]"),
-        (PATCH, "model.layers[layer].register_forward_pre_hook(lambda block, inputs: "
-         "patch(block, inputs, inputs[0]))"),
-    ),
-    patch(
-        "after_the_next_layer: the vector is replaced one layer too late",
-        ("[layer + 1]", "[layer + 2 :][:1].sum(dim=0)"),
-        (f"hooks.append({PATCH})",
-         "hooks += [x.register_forward_hook(patch) for x in model.layers[layer + 1 :][:1]]"),
-    ),
-    patch(
-        "runs_exchanged: a vector from the run on `ids` is put into the run on `source_ids`",
-        ("residual_stream(model, source_ids)", "residual_stream(model, ids)"),
-        (RUN, "return model(source_ids)[0]"),
-    ),
-    patch(
-        "logits_patched: the logits at the position are replaced, so no layer reads the patch",
-        (f"hooks.append({PATCH})", "hooks.clear()"),
-        (RUN, TWO_LOGITS),
-    ),
-    *careless(patch, PATCH),
-)  # fmt: skip
+        "stream is before the first layer": ("[layer + 1]", "[layer]"),
+        "before_the_layer: the vector is replaced before the layer, which then still changes it": (
+            ("[layer + 1]", "[layer]"),
+            (
+                PATCH,
+                "model.layers[layer].register_forward_pre_hook(lambda block, inputs: "
+                "patch(block, inputs, inputs[0]))",
+            ),
+        ),
+        "after_the_next_layer: the vector is replaced one layer too late": (
+            ("[layer + 1]", "[layer + 2 :][:1].sum(dim=0)"),
+            (
+                f"hooks.append({PATCH})",
+                "hooks += [x.register_forward_hook(patch) for x in model.layers[layer + 1 :][:1]]",
+            ),
+        ),
+        "runs_exchanged: a vector from the run on `ids` is put into the run on `source_ids`": (
+            ("residual_stream(model, source_ids)", "residual_stream(model, ids)"),
+            (RUN, "return model(source_ids)[0]"),
+        ),
+        "logits_patched: the logits at the position are replaced, so no layer reads the patch": (
+            (f"hooks.append({PATCH})", "hooks.clear()"),
+            (RUN, TWO_LOGITS),
+        ),
+        **careless(PATCH),
+    },
+}
 
 
 # right answers
@@ -416,7 +447,7 @@ def patch_by_another_forward(
             del block.forward
 
 
-ANSWERS: tuple[Mistake, ...] = ()
+ANSWERS: dict = {}
 WHOLE_ANSWERS = {
     "logit_lens": (lens_by_walking, lens_by_shorter_models),
     "ablate_head": (ablate_a_copy, ablate_by_walking),

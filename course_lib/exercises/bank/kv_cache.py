@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import NOTHING, mistakes_of
+from course_lib.exercises.checking.mistake import NOTHING
 from course_lib.exercises.checking.trial import (
     D_K,
     D_V,
@@ -280,8 +280,6 @@ EXERCISES = (
 
 # known mistakes
 
-cache = mistakes_of("kv_cache", "AttentionCache")
-engine = mistakes_of("kv_cache", "DecodingEngine")
 
 ZEROS = ("new_empty", "new_zeros")  # entries that are never written must not be random
 RETURN = "return self.keys[:, :, : self.length], self.values[:, :, : self.length]"
@@ -311,120 +309,78 @@ def masked_by(mask: str) -> tuple[tuple[str, str], ...]:
     return (ENGINE, text), ("CachedDecoderLayer(layer", "MaskedLayer(layer")
 
 
-CACHING = (
-    cache(
-        "values_stay: `reorder` reorders the keys but not the values",
-        (SWAP, "self.keys, self.spare = self.spare[0], (before[0], self.spare[1])"),
-    ),
-    cache(
-        "nothing_reordered: `reorder` changes nothing, so every row keeps its old keys and values",
-        ("if self.keys is None or self.values is None:\n            return", "return"),
-        seen="huggingface/transformers #46612",
-    ),
-    cache(
-        "order_inverted: row i is moved to row `rows[i]`, but row `rows[i]` should be moved to "
-        "row i",
-        (PICK, "filled[rows % len(filled)] = old[: len(rows), :, : self.length]"),
-        ("x.new_empty(len(rows)", "x.new_zeros(len(rows)"),
-    ),
-    cache(
-        "overwritten_from_zero: every call starts writing at position 0 and overwrites the "
-        "earlier tokens",
-        ("[:, :, start : self.length] = keys", "[:, :, : keys.size(2)] = keys"),
-        ("[:, :, start : self.length] = values", "[:, :, : values.size(2)] = values"),
-        ZEROS,
-    ),
-    cache(
+MISTAKES = {
+    "AttentionCache": {
+        "values_stay: `reorder` reorders the keys but not the values": (
+            SWAP,
+            "self.keys, self.spare = self.spare[0], (before[0], self.spare[1])",
+        ),
+        "nothing_reordered: `reorder` changes nothing, so every row keeps its old keys and values "
+        "[huggingface/transformers "
+        "#46612]": ("if self.keys is None or self.values is None:\n            return", "return"),
+        "order_inverted: row i is moved to row `rows[i]`, but row `rows[i]` should be moved to row "
+        "i": (
+            (PICK, "filled[rows % len(filled)] = old[: len(rows), :, : self.length]"),
+            ("x.new_empty(len(rows)", "x.new_zeros(len(rows)"),
+        ),
+        "overwritten_from_zero: every call starts writing at position 0 and overwrites the earlier "
+        "tokens": (
+            ("[:, :, start : self.length] = keys", "[:, :, : keys.size(2)] = keys"),
+            ("[:, :, start : self.length] = values", "[:, :, : values.size(2)] = values"),
+            ZEROS,
+        ),
         "only_the_new_returned: `append` returns only the new keys and values, so the earlier "
-        "tokens are lost",
-        (RETURN, "return keys, values"),
-    ),
-    cache(
-        "empty_room_returned: `append` also returns the empty positions after the last token",
-        (RETURN, "return self.keys, self.values"),
-        ZEROS,
-    ),
-    cache(
-        "newest_first: the new tokens come before the earlier ones",
-        (RETURN, "return tuple(torch.cat([x[:, :, start : self.length], x[:, :, :start]], 2) "
-         "for x in (self.keys, self.values))"),
-    ),
-)  # fmt: skip
-
-DECODING = (
-    engine(
-        "source_embedding: the target's tokens are looked up in src_embedding",
-        ("model.tgt_embedding", "model.src_embedding"),
-    ),
-    engine(
+        "tokens are lost": (RETURN, "return keys, values"),
+        "empty_room_returned: `append` also returns the empty positions after the last token": (
+            (RETURN, "return self.keys, self.values"),
+            ZEROS,
+        ),
+        "newest_first: the new tokens come before the earlier ones": (
+            RETURN,
+            "return tuple(torch.cat([x[:, :, start : self.length], x[:, :, :start]], 2) "
+            "for x in (self.keys, self.values))",
+        ),
+    },
+    "DecodingEngine": {
+        "source_embedding: the target's tokens are looked up in src_embedding": (
+            "model.tgt_embedding",
+            "model.src_embedding",
+        ),
         "offset_forgotten: the positions start at 0 at every step, so each new token gets the "
-        "first position",
-        ("model.positions(vectors, self.length)", "model.positions(vectors)"),
-        seen="mosaicml/examples #244",
-    ),
-    engine(
-        "scale_missing: the embeddings are not multiplied by √d_model",
-        (" * math.sqrt(c.d_model)", ""),
-    ),
-    engine(
-        "mask_forgotten: several new tokens that are read at once get no causal mask, "
-        "so each attends to later tokens",
-        *masked_by("None"),
-        seen="mlx-node/mlx-node #24",
-    ),
-    engine(
+        "first position [mosaicml/examples "
+        "#244]": ("model.positions(vectors, self.length)", "model.positions(vectors)"),
+        "scale_missing: the embeddings are not multiplied by √d_model": (
+            " * math.sqrt(c.d_model)",
+            "",
+        ),
+        "mask_forgotten: several new tokens that are read at once get no causal mask, so each "
+        "attends to later tokens [mlx-node/mlx-node #24]": masked_by("None"),
         "first_rows_of_the_mask: T new tokens get the first T rows of the causal mask instead of "
-        "the last T rows",
-        *masked_by("causal_mask(n)[:T]"),
-        seen="pytorch/pytorch #108108, #144858",
-    ),
-    engine(
+        "the last T rows [pytorch/pytorch #108108, #144858]": masked_by("causal_mask(n)[:T]"),
         "mask_for_the_new_only: the mask is built for the new tokens only and hides all earlier "
-        "ones",
-        *masked_by("F.pad(causal_mask(T), (n - T, 0), value=False)"),
-    ),
-    engine(
+        "ones": masked_by("F.pad(causal_mask(T), (n - T, 0), value=False)"),
         "source_padding_forgotten: cross-attention attends to padding, because the cross mask is "
-        "missing",
-        (STEP, "x = layer.step(x, None)"),
-    ),
-    engine(
+        "missing": (STEP, "x = layer.step(x, None)"),
         "memory_of_another_row: row i reads source i % B, even though neighboring rows share a "
-        "source",
-        (STEP, SOURCES_TURNED),
-    ),
-    engine(
+        "source": (STEP, SOURCES_TURNED),
         "first_position_returned: the logits are returned for the first new position instead of "
-        "the last one",
-        ("x[:, -1]", "x[:, 0]"),
-    ),
-    engine(
+        "the last one": ("x[:, -1]", "x[:, 0]"),
         "only_the_last_position: `all_positions` is ignored, so only the logits of the last "
-        "position are returned",
-        ("x if all_positions else x[:, -1]", "x[:, -1]"),
-    ),
-    engine(
-        "norm_forgotten: the decoder's final norm is left out, but a pre-norm model has one",
-        ("self.output(x if model.decoder.norm is None else model.decoder.norm(x))",
-         "self.output(x)"),
-    ),
-    engine(
-        "sources_stay: `reorder` ignores `sources`, so a row reads the source of another sentence",
-        ("if sources is not None:", "if False:"),
-    ),
-    engine(
-        "targets_stay: `reorder` reorders the sources, but not the keys and values of the target",
-        ("super().reorder(rows)", "pass"),
-    ),
-    engine(
+        "position are returned": ("x if all_positions else x[:, -1]", "x[:, -1]"),
+        "norm_forgotten: the decoder's final norm is left out, but a pre-norm model has one": (
+            "self.output(x if model.decoder.norm is None else model.decoder.norm(x))",
+            "self.output(x)",
+        ),
+        "sources_stay: `reorder` ignores `sources`, "
+        "so a row reads the source of another sentence": ("if sources is not None:", "if False:"),
+        "targets_stay: `reorder` reorders the sources, but not the keys and values of the target": (
+            "super().reorder(rows)",
+            "pass",
+        ),
         "gradients_recorded: `torch.no_grad` is missing, so every step records a graph for a "
-        "backward pass",
-        ("@torch.no_grad()\n    def step", "def step"),
-        seen="allenai/OLMo #164",
-    ),
-)  # fmt: skip
-
-MISTAKES = (*CACHING, *DECODING)
+        "backward pass [allenai/OLMo #164]": ("@torch.no_grad()\n    def step", "def step"),
+    },
+}
 
 
 # right answers
@@ -449,21 +405,27 @@ SPELLED_OUT = """def across(y, layer=layer):
             x = layer.layer.add_norm2(x, across)
             x = layer.layer.add_norm3(x, layer.layer.feed_forward)"""
 
-ANSWERS = (
-    cache(
-        "by_copying: `index_copy_` writes, and every reordering copies the whole tensors",
-        *(
+ANSWERS = {
+    "AttentionCache": {
+        "by_copying: `index_copy_` writes, and every reordering copies the whole tensors": (
+            *(
+                (
+                    f"[:, :, start : self.length] = {x}",
+                    f".index_copy_(2, torch.arange(start, self.length), {x})",
+                )
+                for x in ("keys", "values")
+            ),
+            (RETURN, "return tuple(x.narrow(2, 0, self.length) for x in (self.keys, self.values))"),
             (
-                f"[:, :, start : self.length] = {x}",
-                f".index_copy_(2, torch.arange(start, self.length), {x})",
-            )
-            for x in ("keys", "values")
+                REORDERED,
+                "self.keys, self.values = self.keys[rows], self.values.index_select(0, rows)",
+            ),
         ),
-        (RETURN, "return tuple(x.narrow(2, 0, self.length) for x in (self.keys, self.values))"),
-        (REORDERED, "self.keys, self.values = self.keys[rows], self.values.index_select(0, rows)"),
-    ),
-    engine(
-        "spelled_out: the sub-layers are called one by one, and every beam copies the memory",
-        (STEP, SPELLED_OUT),
-    ),
-)
+    },
+    "DecodingEngine": {
+        "spelled_out: the sub-layers are called one by one, and every beam copies the memory": (
+            STEP,
+            SPELLED_OUT,
+        ),
+    },
+}

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import Trial, as_trial, function_trial
 
 RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # padding is 3, and 0 is a normal token
@@ -93,107 +92,74 @@ EXERCISES = (
 
 # known mistakes
 
-padding = mistakes_of("masks", "padding_mask")
-causal = mistakes_of("masks", "causal_mask")
 
 KEYS = "(ids != pad_id)[:, None, None, :]"
 LOWER = "torch.ones(length, length, dtype=torch.bool, device=device).tril()"
 
-MISTAKES = (
-    padding(
-        "padding_inverted: padding is True and real tokens are False, but True must mean *may "
-        "look*",
-        (KEYS, "(ids == pad_id)[:, None, None, :]"),
-    ),
-    padding(
-        "padding_on_queries: the mask has shape (B, 1, S, 1) and hides queries; it must have "
-        "shape (B, 1, 1, S) and hide keys",
-        (KEYS, "(ids != pad_id)[:, None, :, None]"),
-        seen="hyunwoongko/transformer #40",
-    ),
-    padding(
+MISTAKES = {
+    "padding_mask": {
+        "padding_inverted: padding is True and real tokens "
+        "are False, but True must mean *may look*": (KEYS, "(ids == pad_id)[:, None, None, :]"),
+        "padding_on_queries: the mask has shape (B, 1, S, 1) and hides queries; it must have shape "
+        "(B, 1, 1, S) "
+        "and hide keys [hyunwoongko/transformer #40]": (KEYS, "(ids != pad_id)[:, None, :, None]"),
         "padding_rows_and_columns: padding is hidden in rows and columns, so a query at a padding "
-        "position cannot attend to any key",
-        (KEYS, "(ids != pad_id)[:, None, :, None] & (ids != pad_id)[:, None, None, :]"),
-        seen="hyunwoongko/transformer #1",
-    ),
-    padding(
+        "position cannot attend to any key [hyunwoongko/transformer "
+        "#1]": (KEYS, "(ids != pad_id)[:, None, :, None] & (ids != pad_id)[:, None, None, :]"),
         "padding_one_axis_short: an axis is missing, so broadcasting lines up the batch axis of "
-        "(B, 1, S) with the heads",
-        (KEYS, "(ids != pad_id)[:, None, :]"),
-    ),
-    padding(
+        "(B, 1, S) with the heads": (KEYS, "(ids != pad_id)[:, None, :]"),
         "padding_of_numbers: the mask contains 1 and 0 instead of True and False, but torch's "
-        "kernel adds the numbers in a mask to the scores",
-        (KEYS, "(ids != pad_id).long()[:, None, None, :]"),
-        seen="vllm-project/speculators #691",
-    ),
-    padding(
-        "padding_is_zero: the ids are compared with 0 instead of pad_id",
-        (KEYS, "(ids != 0)[:, None, None, :]"),
-        seen="wzhouad/RE_improved_baseline #3; kpe/bert-for-tf2 #68",
-    ),
-    padding(
+        "kernel adds the numbers in a mask to the scores "
+        "[vllm-project/speculators #691]": (KEYS, "(ids != pad_id).long()[:, None, None, :]"),
+        "padding_is_zero: the ids are compared with 0 instead of pad_id "
+        "[wzhouad/RE_improved_baseline "
+        "#3; kpe/bert-for-tf2 #68]": (KEYS, "(ids != 0)[:, None, None, :]"),
         "padding_by_length: the code counts the real tokens and keeps that many from the start, "
-        "which is wrong if the padding comes first",
-        (KEYS, "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]"),
-        seen="TransformerLensOrg/TransformerLens #390; NVIDIA-NeMo/Automodel #3704",
-    ),
-    causal(
+        "which is wrong if the padding comes first [TransformerLensOrg/TransformerLens #390; "
+        "NVIDIA-NeMo/Automodel #3704]": (
+            KEYS,
+            "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]",
+        ),
+    },
+    "causal_mask": {
         "causal_sees_next: the triangle is one diagonal too large (diagonal=1), so every position "
-        "sees the next one",
-        (".tril()", ".tril(diagonal=1)"),
-    ),
-    causal(
+        "sees the next one": (".tril()", ".tril(diagonal=1)"),
         "causal_without_itself: the diagonal is missing (diagonal=-1), so no position may look at "
-        "itself",
-        (".tril()", ".tril(diagonal=-1)"),
-    ),
-    causal(
+        "itself": (".tril()", ".tril(diagonal=-1)"),
         "causal_transposed: the mask is the upper triangle (triu), so every position sees later "
-        "ones",
-        (".tril()", ".triu()"),
-        seen="pytorch/pytorch #29546",
-    ),
-    causal(
-        "causal_inverted: True marks hidden positions, but in this course True means *may look*",
-        (".tril()", ".triu(diagonal=1)"),
-        seen="rasbt/LLMs-from-scratch #1061; hkproj/pytorch-transformer #19",
-    ),
-    causal(
+        "ones [pytorch/pytorch #29546]": (".tril()", ".triu()"),
+        "causal_inverted: True marks hidden positions, but in this course True means *may look* "
+        "[rasbt/LLMs-from-scratch "
+        "#1061; hkproj/pytorch-transformer #19]": (".tril()", ".triu(diagonal=1)"),
         "causal_of_numbers: the mask contains 1.0 and 0.0 instead of True and False, but torch's "
-        "kernel adds the numbers in a mask to the scores",
-        (LOWER, "torch.ones(length, length, device=device).tril()"),
-    ),
-    causal(
-        "causal_additive: the mask is meant to be added to the scores: it contains 0 and "
-        "-inf instead of True and False",
-        (LOWER, 'torch.full((length, length), float("-inf"), device=device).triu(1)'),
-    ),
-    causal(
-        "causal_leading_axes: the mask has an additional axis, but its shape must be (T, T)",
-        (LOWER, f"{LOWER}[None]"),
-    ),
-    causal(
-        "causal_device_ignored: `device` is ignored, so the mask is created on the default device",
-        (", device=device", ""),
-        seen="mlverse/torch #1473; databrickslabs/dolly #180",
-    ),
-)
+        "kernel adds the numbers "
+        "in a mask to the scores": (LOWER, "torch.ones(length, length, device=device).tril()"),
+        "causal_additive: the mask is meant to be added to the scores: it contains 0 and -inf "
+        "instead of True "
+        "and False": (LOWER, 'torch.full((length, length), float("-inf"), device=device).triu(1)'),
+        "causal_leading_axes: the mask has an additional axis, but its shape must be (T, T)": (
+            LOWER,
+            f"{LOWER}[None]",
+        ),
+        "causal_device_ignored: `device` is ignored, so the mask is created on the default device "
+        "[mlverse/torch #1473; databrickslabs/dolly #180]": (", device=device", ""),
+    },
+}
 
 
 # right answers
 
-ANSWERS = (
-    padding(
-        "by_unsqueeze: the ids are compared with the padding id, and the result is negated",
-        (KEYS, "ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)"),
-    ),
-    causal(
-        "by_comparing: the positions of the queries are compared with those of the keys",
-        (
+ANSWERS = {
+    "padding_mask": {
+        "by_unsqueeze: the ids are compared with the padding id, and the result is negated": (
+            KEYS,
+            "ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)",
+        ),
+    },
+    "causal_mask": {
+        "by_comparing: the positions of the queries are compared with those of the keys": (
             f"return {LOWER}",
             "at = torch.arange(length, device=device)\n    return at[:, None] >= at",
         ),
-    ),
-)
+    },
+}

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from course_lib.exercises.bank.gpt import later, projected
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_double, keeps_half
-from course_lib.exercises.checking.mistake import mistakes_of
 from course_lib.exercises.checking.trial import (
     D_K,
     D_V,
@@ -220,16 +219,12 @@ EXERCISES = (
 
 # known mistakes
 
-norm_mistake = mistakes_of("modern_decoder", "RMSNorm")
-gated_mistake = mistakes_of("modern_decoder", "SwiGLU")
 
 SQUARES = "x.square().mean(dim=-1, keepdim=True)"
 ROOT = f"({SQUARES} + self.eps).rsqrt()"
 SILU = "F.silu(self.gate(x))"
 INSIDE = f"{SILU} * self.linear1(x)"
 
-rope_mistake = mistakes_of("modern_decoder", "apply_rope")
-group_mistake = mistakes_of("modern_decoder", "GroupedQueryAttention")
 
 ROTATED = "[even * cosine - odd * sine, even * sine + odd * cosine]"
 STACKED = "torch.stack(rotated, dim=-1).flatten(-2)"
@@ -241,214 +236,142 @@ ATTEND = "heads = attend_to_past(*self.project(x, angles))"
 CUT = "q, k, v = self.project(x, angles)\n        heads = attend_to_past("
 IN_TURN = "q, *(y.repeat(1, q.size(1) // y.size(1), 1, 1) for y in (k, v)))"
 
-MISTAKES = (
-    norm_mistake(
+MISTAKES = {
+    "RMSNorm": {
         "mean_subtracted: the mean is subtracted first, as in LayerNorm, but RMSNorm does not "
-        "subtract it",
-        ("normed = self", "x = x - x.mean(dim=-1, keepdim=True)\n        normed = self"),
-    ),
-    norm_mistake(
-        "variance_for_mean_square: x.var() is used, but it subtracts the mean and divides "
-        "by d_model - 1",
-        (SQUARES, "x.var(dim=-1, keepdim=True)"),
-    ),
-    norm_mistake(
+        "subtract "
+        "it": ("normed = self", "x = x - x.mean(dim=-1, keepdim=True)\n        normed = self"),
+        "variance_for_mean_square: x.var() is used, but it subtracts the mean and divides by "
+        "d_model - 1": (SQUARES, "x.var(dim=-1, keepdim=True)"),
         "std_for_root_mean_square: x is divided by x.std() + eps, but std() subtracts the mean, "
-        "and eps belongs inside the square root",
-        (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
-    ),
-    norm_mistake(
+        "and eps belongs "
+        "inside the square root": (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
         "sum_for_mean: the sum of the squares is not divided by d_model, so every vector gets "
-        "length 1",
-        (SQUARES, "x.square().sum(dim=-1, keepdim=True)"),
-        seen="CASL/Futility #92",
-    ),
-    norm_mistake(
+        "length 1 [CASL/Futility #92]": (SQUARES, "x.square().sum(dim=-1, keepdim=True)"),
         "multiplied_by_the_root: x is divided by rsqrt(), which is already 1 divided by the root, "
-        "so multiply by it",
-        ("* x * (", "* x / ("),
-        seen="mosaicml/llm-foundry #371",
-    ),
-    norm_mistake(
-        "eps_outside_root: eps is added after the square root instead of inside it",
-        (f"* {ROOT}", f"/ ({SQUARES}.sqrt() + self.eps)"),
-        seen="allenai/OLMo #281, EleutherAI/gpt-neox #1342, tile-ai/tilelang #1243",
-    ),
-    norm_mistake(
-        "eps_missing: eps is not used, so a vector of zeros is divided by 0",
-        (" + self.eps", ""),
-        seen="tenstorrent/tt-metal #55347",
-    ),
-    norm_mistake(
-        "over_the_sequence: the mean of the squares is taken over the sequence (dim=-2) instead "
-        "of over the features",
-        ("dim=-1", "dim=-2"),
-        seen="kyegomez/zeta #180",
-    ),
-    norm_mistake(
+        "so multiply by it [mosaicml/llm-foundry #371]": ("* x * (", "* x / ("),
+        "eps_outside_root: eps is added after the square root instead of inside it [allenai/OLMo "
+        "#281, EleutherAI/gpt-neox #1342, "
+        "tile-ai/tilelang #1243]": (f"* {ROOT}", f"/ ({SQUARES}.sqrt() + self.eps)"),
+        "eps_missing: eps is not used, so a vector of zeros is divided by 0 [tenstorrent/tt-metal "
+        "#55347]": (" + self.eps", ""),
+        "over_the_sequence: the mean of the squares is taken over the sequence (dim=-2) instead of "
+        "over the features [kyegomez/zeta #180]": ("dim=-1", "dim=-2"),
         "over_sequence_and_features: one mean is taken over a whole sequence instead of one for "
-        "each vector",
-        ("dim=-1", "dim=(-2, -1)"),
-        seen="bkitano/llama-from-scratch #4",
-    ),
-    norm_mistake(
+        "each vector [bkitano/llama-from-scratch #4]": ("dim=-1", "dim=(-2, -1)"),
         "one_plus_gain: x is multiplied by 1 + weight, but weight starts at 1, so the output is "
-        "twice as large as it should be",
-        ("self.weight * x", "(1 + self.weight) * x"),
-        seen="huggingface/transformers #40449",
-    ),
-    norm_mistake(
+        "twice as large as it "
+        "should be [huggingface/transformers #40449]": ("self.weight * x", "(1 + self.weight) * x"),
         "gain_around_zero: weight starts at 0 and x is multiplied by 1 + weight, as in Gemma, but "
-        "here weight starts at 1, and x is multiplied by weight alone",
-        ("torch.ones(d_model)", "torch.zeros(d_model)"),
-        ("self.weight * x", "(1 + self.weight) * x"),
-    ),
-    norm_mistake(
-        "root_missing: x is divided by the mean of the squares instead of its square root",
-        (f"* {ROOT}", f"/ ({SQUARES} + self.eps)"),
-    ),
-    norm_mistake(
+        "here weight starts at 1, and x is multiplied by weight alone": (
+            ("torch.ones(d_model)", "torch.zeros(d_model)"),
+            ("self.weight * x", "(1 + self.weight) * x"),
+        ),
+        "root_missing: x is divided by the mean of the squares instead of its square root": (
+            f"* {ROOT}",
+            f"/ ({SQUARES} + self.eps)",
+        ),
         "mean_square_squared: x is divided by the square of the mean of the squares instead of by "
-        "the square root of that mean",
-        (f"* {ROOT}", f"/ ({SQUARES} + self.eps) ** 2"),
-    ),
-    gated_mistake(
-        "gate_and_features_exchanged: SiLU is applied to linear1's features instead of to the gate",
-        (INSIDE, "F.silu(self.linear1(x)) * self.gate(x)"),
-        seen="ml-explore/mlx-lm #767, ooples/AiDotNet.Tensors #46",
-    ),
-    gated_mistake(
+        "the square root of that mean": (f"* {ROOT}", f"/ ({SQUARES} + self.eps) ** 2"),
+    },
+    "SwiGLU": {
+        "gate_and_features_exchanged: SiLU is applied to linear1's features instead of to the gate "
+        "[ml-explore/mlx-lm "
+        "#767, ooples/AiDotNet.Tensors #46]": (INSIDE, "F.silu(self.linear1(x)) * self.gate(x)"),
         "silu_of_the_product: SiLU is applied to the product instead of to the gate, because a "
-        "closing parenthesis comes too late",
-        (INSIDE, "F.silu(self.gate(x) * self.linear1(x))"),
-        seen="Nijikadesu/breakdown-minimind #3",
-    ),
-    gated_mistake(
+        "closing parenthesis comes too late "
+        "[Nijikadesu/breakdown-minimind #3]": (INSIDE, "F.silu(self.gate(x) * self.linear1(x))"),
         "sigmoid_gate: the gate's activation is a sigmoid instead of SiLU, which is z times the "
-        "sigmoid of z",
-        ("F.silu", "torch.sigmoid"),
-    ),
-    gated_mistake("relu_gate: the gate's activation is ReLU instead of SiLU", ("F.silu", "F.relu")),
-    gated_mistake(
-        "no_activation: the gate has no activation, so the layer multiplies two linear projections",
-        (SILU, "self.gate(x)"),
-    ),
-    gated_mistake(
+        "sigmoid of z": ("F.silu", "torch.sigmoid"),
+        "relu_gate: the gate's activation is ReLU instead of SiLU": ("F.silu", "F.relu"),
+        "no_activation: the gate "
+        "has no activation, so the layer multiplies two linear projections": (SILU, "self.gate(x)"),
         "gate_unused: the gate is created but not used, which leaves an ordinary feed-forward "
-        "layer with SiLU",
-        (INSIDE, "F.silu(self.linear1(x))"),
-        seen="google-research/timesfm #493",
-    ),
-    gated_mistake(
-        "biases_on: the layers have biases, because bias=False is missing", (", bias=False", "")
-    ),
-    gated_mistake(
-        "two_thirds_taken_inside: the class multiplies d_ff by two thirds, but d_ff is already "
-        "the final width",
-        ("super().__init__()", "super().__init__()\n        d_ff = 2 * d_ff // 3"),
-    ),
-    gated_mistake(
-        "projection_down_missing: linear2 is not called, so the output has width d_ff",
-        (f"self.linear2({INSIDE})", INSIDE),
-        seen="bkitano/llama-from-scratch #7",
-    ),
-    rope_mistake(
-        "halves_paired: column i is paired with column i + d_k / 2, as in the Llama code "
-        "in `transformers`, but this chapter pairs the neighboring columns 2i and 2i + 1",
-        ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
-        ("odd = x[..., 1::2]", ""),
-        (STACKED, "torch.cat(rotated, dim=-1)"),
-        seen="EleutherAI/gpt-neox #834, karpathy/nanochat #264",
-    ),
-    rope_mistake(
-        "halves_paired_with_neighbors_angles: column i is paired with column i + d_k / 2, but "
-        "each angle is repeated for the columns 2i and 2i + 1, so the two columns of a pair "
-        "rotate by different angles",
-        (f"return {STACKED}", BY_HALVES + SUM),
-        seen="raiyanyahya/how-to-train-your-gpt #6, baidu/ERNIE-Image #6",
-    ),
-    rope_mistake(
+        "layer with SiLU [google-research/timesfm #493]": (INSIDE, "F.silu(self.linear1(x))"),
+        "biases_on: the layers have biases, because bias=False is missing": (", bias=False", ""),
+        "two_thirds_taken_inside: the class multiplies d_ff by two thirds, but d_ff is already the "
+        "final width": ("super().__init__()", "super().__init__()\n        d_ff = 2 * d_ff // 3"),
+        "projection_down_missing: linear2 is not called, so the output has width d_ff "
+        "[bkitano/llama-from-scratch #7]": (f"self.linear2({INSIDE})", INSIDE),
+    },
+    "apply_rope": {
+        "halves_paired: column i is paired with column i + d_k / 2, as in the Llama code in "
+        "`transformers`, but this chapter pairs the neighboring columns 2i and 2i + 1 "
+        "[EleutherAI/gpt-neox #834, karpathy/nanochat #264]": (
+            ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
+            ("odd = x[..., 1::2]", ""),
+            (STACKED, "torch.cat(rotated, dim=-1)"),
+        ),
+        "halves_paired_with_neighbors_angles: column i is paired with column i + d_k / 2, but each "
+        "angle is repeated for the columns 2i and 2i + 1, so the two columns of a pair rotate by "
+        "different angles [raiyanyahya/how-to-train-your-gpt "
+        "#6, baidu/ERNIE-Image #6]": (f"return {STACKED}", BY_HALVES + SUM),
         "angles_repeated_as_a_block: columns 2i and 2i + 1 form a pair, but the angles are "
         "repeated as one block, so the two columns of a pair rotate by different angles; use "
-        "repeat_interleave(2, dim=-1)",
-        (f"return {STACKED}", BY_PAIRS + BLOCK),
-        seen="facebookresearch/vjepa2 #15",
-    ),
-    rope_mistake(
-        "pairs_not_put_back: the rotated columns are concatenated, so the columns of a pair are "
-        "no longer neighbors",
-        (STACKED, "torch.cat(rotated, dim=-1)"),
-        seen="vllm-project/vllm-metal #44",
-    ),
-    rope_mistake(
+        "repeat_interleave(2, "
+        "dim=-1) [facebookresearch/vjepa2 #15]": (f"return {STACKED}", BY_PAIRS + BLOCK),
+        "pairs_not_put_back: the rotated columns are concatenated, so the columns of a pair are no "
+        "longer neighbors [vllm-project/vllm-metal #44]": (STACKED, "torch.cat(rotated, dim=-1)"),
         "rotated_backward: every pair is rotated backward, because the signs of the two sines are "
-        "swapped",
-        (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
-        seen="karpathy/nanochat #489",
-    ),
-    rope_mistake(
-        "even_overwritten: the second column of each pair is computed from the first column, "
-        "which has already been rotated",
-        ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
-    ),
-    group_mistake(
-        "kv_heads_in_turn: the query heads read the KV heads in the order 0, 1, 0, 1, … instead "
-        "of 0, 0, 1, 1, …",
-        (ATTEND, f"{CUT}{IN_TURN}"),
-        seen="onnx/onnx #7274, ekzhang/jax-js #180",
-    ),
-    group_mistake(
-        "first_kv_head_for_all: all query heads read KV head 0",
-        (ATTEND, f"{CUT}q, k[:, :1], v[:, :1])"),
-        seen="PSAL-POSTECH/ONNXim #34",
-    ),
-    group_mistake(
-        "values_rotated: the values are also rotated",
-        ("return q, k, v", "return q, k, v if angles is None else apply_rope(v, angles)"),
-    ),
-    group_mistake(
+        "swapped [karpathy/nanochat "
+        "#489]": (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
+        "even_overwritten: the second column of each pair is computed from the first column, which "
+        "has already been rotated": (
+            "rotated = [even",
+            "even, old = even * cosine - odd * sine, even\n    rotated = [old",
+        ),
+    },
+    "GroupedQueryAttention": {
+        "kv_heads_in_turn: the query heads read the KV heads in the order 0, 1, 0, 1, … instead of "
+        "0, 0, 1, 1, … [onnx/onnx #7274, ekzhang/jax-js #180]": (ATTEND, f"{CUT}{IN_TURN}"),
+        "first_kv_head_for_all: all query heads read KV head 0 [PSAL-POSTECH/ONNXim #34]": (
+            ATTEND,
+            f"{CUT}q, k[:, :1], v[:, :1])",
+        ),
+        "values_rotated: the values are also rotated": (
+            "return q, k, v",
+            "return q, k, v if angles is None else apply_rope(v, angles)",
+        ),
         "keys_not_rotated: only the queries are rotated, so the scores do not depend on the "
-        "positions of the keys",
-        ("apply_rope(k, angles)", "k"),
-    ),
-    group_mistake(
-        "nothing_rotated: the angles are never used, so the scores do not depend on the positions",
-        ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
-    ),
-    group_mistake(
-        "future_seen: the causal mask is missing, so a token attends to later tokens",
-        ("attend_to_past(*", "F.scaled_dot_product_attention(enable_gqa=True, *"),
-    ),
-)
+        "positions of the keys": ("apply_rope(k, angles)", "k"),
+        "nothing_rotated: the angles are never used, so the scores "
+        "do not depend on the positions": ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
+        "future_seen: the causal mask is missing, so a token attends to later tokens": (
+            "attend_to_past(*",
+            "F.scaled_dot_product_attention(enable_gqa=True, *",
+        ),
+    },
+}
 
 
 # right answers
 
-rope_version = mistakes_of("modern_decoder", "apply_rope")
-group_version = mistakes_of("modern_decoder", "GroupedQueryAttention")
 
 COPIED = """q, k, v = self.project(x, angles)
         k, v = (y.repeat_interleave(q.size(1) // k.size(1), dim=1) for y in (k, v))
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)"""
 
-ANSWERS = (
-    rope_version(
-        "repeated_angles: cos times each pair is added to sin times the pair turned by 90 degrees",
-        (f"rotated = {ROTATED}\n    return {STACKED}", BY_PAIRS + SUM),
-    ),
-    rope_version(
-        "complex_numbers: complex numbers are multiplied, as in Llama's own code",
-        (f"rotated = {ROTATED}", "turned = torch.complex(even, odd) * torch.complex(cosine, sine)"),
-        (STACKED, "torch.view_as_real(turned).flatten(-2)"),
-        ("angles", "freqs"),
-    ),
-    group_version(
-        "groups_of_llama: the KV heads are copied, and the names are those of Llama's code",
-        (ATTEND, COPIED),
-        ("angles", "freqs"),
-        ("d_model", "dim"),
-        ("num_heads", "n_heads"),
-        ("num_kv_heads", "n_kv_heads"),
-        ("w_", "w"),
-    ),
-)
+ANSWERS = {
+    "apply_rope": {
+        "repeated_angles: cos times each pair is added to sin times the "
+        "pair turned by 90 degrees": (f"rotated = {ROTATED}\n    return {STACKED}", BY_PAIRS + SUM),
+        "complex_numbers: complex numbers are multiplied, as in Llama's own code": (
+            (
+                f"rotated = {ROTATED}",
+                "turned = torch.complex(even, odd) * torch.complex(cosine, sine)",
+            ),
+            (STACKED, "torch.view_as_real(turned).flatten(-2)"),
+            ("angles", "freqs"),
+        ),
+    },
+    "GroupedQueryAttention": {
+        "groups_of_llama: the KV heads are copied, and the names are those of Llama's code": (
+            (ATTEND, COPIED),
+            ("angles", "freqs"),
+            ("d_model", "dim"),
+            ("num_heads", "n_heads"),
+            ("num_kv_heads", "n_kv_heads"),
+            ("w_", "w"),
+        ),
+    },
+}

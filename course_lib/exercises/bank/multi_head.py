@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.bank.attention import some_mask, wrongly_scaled
+from course_lib.exercises.bank.attention import TWO_ROOTS, some_mask, wrongly_scaled
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, sees_later, survivors
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     D_K,
     D_V,
@@ -190,8 +190,6 @@ EXERCISES = (
 
 # known mistakes
 
-split_mistake = mistakes_of("multi_head", "split_heads")
-heads = mistakes_of("multi_head", "MultiHeadAttention")
 
 CHECK = "check_widths(self.w_q.in_features, query, key, value)"
 Q = "split_heads(self.w_q(query), self.num_heads)"
@@ -227,180 +225,131 @@ def attended(
     return ATTENDED, written
 
 
-MISTAKES = (
-    split_mistake(
-        "cut_without_transpose: view or reshape moves the heads in front of the tokens, so "
-        "the tokens are mixed; use transpose",
-        ("x.unflatten(-1, (num_heads, -1))", "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)"),
-        (".transpose(-3, -2)", ""),
-        seen="reczoo/FuxiCTR #30",
-    ),
-    split_mistake(
+MISTAKES = {
+    "split_heads": {
+        "cut_without_transpose: view or reshape moves the heads in front of the tokens, so the "
+        "tokens are mixed; use transpose [reczoo/FuxiCTR #30]": (
+            (
+                "x.unflatten(-1, (num_heads, -1))",
+                "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)",
+            ),
+            (".transpose(-3, -2)", ""),
+        ),
         "heads_left_behind: the head axis comes after the token axis, because the two are not "
-        "swapped",
-        (".transpose(-3, -2)", ""),
-    ),
-    split_mistake(
+        "swapped": (".transpose(-3, -2)", ""),
         "heads_interleaved: every head takes every num_heads-th column instead of its own block of "
-        "columns",
-        ("x.unflatten(-1, (num_heads, -1))", "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)"),
-    ),
-    heads(
-        "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one head",
-        (Q, f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5"),
-        seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
-    ),
-    *wrongly_scaled(heads, attended, scale_missing="PAIR-code/tiny-transformers #71"),
-    heads(
-        "heads_split_without_transpose: view or reshape splits the heads without a transpose, "
-        "so the tokens are mixed",
-        (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
-        (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
-        (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
-        seen="reczoo/FuxiCTR #30; 649453932/Chinese-Text-Classification-Pytorch #10",
-    ),
-    heads(
+        "columns": (
+            "x.unflatten(-1, (num_heads, -1))",
+            "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)",
+        ),
+    },
+    "MultiHeadAttention": {
+        "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one head "
+        "[karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65]": (
+            Q,
+            f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5",
+        ),
+        **wrongly_scaled(attended, scale_missing=" [PAIR-code/tiny-transformers #71]"),
+        "heads_split_without_transpose: view or reshape splits the heads without a transpose, so "
+        "the tokens are mixed [reczoo/FuxiCTR #30; "
+        "649453932/Chinese-Text-Classification-Pytorch #10]": (
+            (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
+            (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
+            (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
+        ),
         "heads_joined_without_transpose: view or reshape joins the heads without a transpose, so "
-        "every output mixes several tokens",
-        (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
-        seen="jsbaan/transformer-from-scratch #6; hackiey/QAnet-pytorch #2",
-    ),
-    heads(
-        "w_o_missing: W^O is missing, so the heads are concatenated but never mixed",
-        (W_O, "pass"),
-        (OUT, "join_heads(heads), weights"),
-        seen="Kyubyong/transformer #117; d2l-ai/d2l-en #439",
-    ),
-    heads(
-        "w_o_unused: w_o is built but not used",
-        (OUT, "join_heads(heads), weights"),
-        seen="JohnGiorgi/seq2rel #224",
-    ),
-    heads(
-        "value_through_w_k: the values go through w_k instead of w_v",
-        (V, "split_heads(self.w_k(value), self.num_heads)"),
-        seen="stevezheng23/sequence_labeling_tf #81",
-    ),
-    heads(
-        "key_through_w_q: the keys go through w_q instead of w_k",
-        (K, K.replace("w_k", "w_q")),
-    ),
-    heads(
+        "every output mixes several tokens [jsbaan/transformer-from-scratch #6; "
+        "hackiey/QAnet-pytorch #2]": (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
+        "w_o_missing: W^O is missing, so the heads are concatenated but never mixed "
+        "[Kyubyong/transformer "
+        "#117; d2l-ai/d2l-en #439]": ((W_O, "pass"), (OUT, "join_heads(heads), weights")),
+        "w_o_unused: w_o is built but not used [JohnGiorgi/seq2rel #224]": (
+            OUT,
+            "join_heads(heads), weights",
+        ),
+        "value_through_w_k: the values go through w_k instead of w_v "
+        "[stevezheng23/sequence_labeling_tf "
+        "#81]": (V, "split_heads(self.w_k(value), self.num_heads)"),
+        "key_through_w_q: the keys go through w_q instead of w_k": (K, K.replace("w_k", "w_q")),
         "query_asks_itself: queries, keys and values all come from `query`, so `key` and `value` "
-        "are not read",
-        (K, K.replace("(key)", "(query)")),
-        (V, V.replace("(value)", "(query)")),
-    ),
-    heads(
-        "keys_and_values_swapped: attention gets the values as keys and the keys as values",
-        (f"k = {K}", f"v = {K}"),
-        (f"v = {V}", f"k = {V}"),
-    ),
-    heads(
-        "value_is_key: w_v projects the keys instead of the values",
-        (V, "split_heads(self.w_v(key), self.num_heads)"),
-        seen="snu-comparch/InfiniGen #5; tensorflow/tensorflow #35859",
-    ),
-    heads(
-        "one_layer_for_three: w_q, w_k and w_v are the same layer",
-        (W_K, "self.w_k = self.w_q"),
-        (W_V, "self.w_v = self.w_q"),
-        seen="stevezheng23/reading_comprehension_tf #284",
-    ),
-    heads(
+        "are not read": ((K, K.replace("(key)", "(query)")), (V, V.replace("(value)", "(query)"))),
+        "keys_and_values_swapped: attention gets the values as keys and the keys as values": (
+            (f"k = {K}", f"v = {K}"),
+            (f"v = {V}", f"k = {V}"),
+        ),
+        "value_is_key: w_v projects the keys instead of the values [snu-comparch/InfiniGen #5; "
+        "tensorflow/tensorflow #35859]": (V, "split_heads(self.w_v(key), self.num_heads)"),
+        "one_layer_for_three: w_q, w_k and w_v are the same layer "
+        "[stevezheng23/reading_comprehension_tf "
+        "#284]": ((W_K, "self.w_k = self.w_q"), (W_V, "self.w_v = self.w_q")),
         "layers_in_a_list: the layers are in a plain Python list, so torch neither trains nor "
-        "saves them",
-        (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
-        (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),
-        (W_V, "self.w.append(nn.Linear(d_model, num_heads * d_v, bias=bias))"),
-        (Q, "split_heads(self.w[0](query), self.num_heads)"),
-        (K, "split_heads(self.w[1](key), self.num_heads)"),
-        (V, "split_heads(self.w[2](value), self.num_heads)"),
-        (CHECK, "pass"),
-        seen="pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
-    ),
-    heads(
+        "saves them [pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9]": (
+            (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
+            (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),
+            (W_V, "self.w.append(nn.Linear(d_model, num_heads * d_v, bias=bias))"),
+            (Q, "split_heads(self.w[0](query), self.num_heads)"),
+            (K, "split_heads(self.w[1](key), self.num_heads)"),
+            (V, "split_heads(self.w[2](value), self.num_heads)"),
+            (CHECK, "pass"),
+        ),
         "mask_inverted: the mask is inverted before it is passed to attention, where True already "
-        "means *may look*",
-        (CHECK, "mask = mask if mask is None else ~mask"),
-        seen="cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
-    ),
-    heads(
+        "means *may look* [cnzzx/GeMap #1; "
+        "InseeFrLab/torchTextClassifiers #92]": (CHECK, "mask = mask if mask is None else ~mask"),
         "only_the_output: only the output is returned, but the caller expects the output and the "
-        "weights",
-        (OUT, "self.w_o(join_heads(heads))"),
-    ),
-    heads(
+        "weights": (OUT, "self.w_o(join_heads(heads))"),
         "dropout_always_on: dropout is also active in eval mode, because the code does not check "
-        "self.training",
-        (DROP, "self.dropout"),
-        seen="karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
-    ),
-    heads(
-        "weights_after_dropout: the weights are returned after dropout",
-        (
-            "scaled_dot_product_attention(q, k, v, mask)\n            if dropout_p > 0:",
-            "scaled_dot_product_attention(q, k, v, mask)\n            "
-            "weights = F.dropout(weights, dropout_p)\n            if dropout_p > 0:",
+        "self.training [karpathy/nanoGPT #240; wenet-e2e/wenet #2699]": (DROP, "self.dropout"),
+        "weights_after_dropout: the weights are returned after dropout": (
+            (
+                "scaled_dot_product_attention(q, k, v, mask)\n            if dropout_p > 0:",
+                "scaled_dot_product_attention(q, k, v, mask)\n            "
+                "weights = F.dropout(weights, dropout_p)\n            if dropout_p > 0:",
+            ),
+            ("F.dropout(weights, dropout_p) @ v  #", "weights @ v  #"),
         ),
-        ("F.dropout(weights, dropout_p) @ v  #", "weights @ v  #"),
-    ),
-    heads(
-        "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys",
-        attended(axis=1),
-    ),
-    heads(
-        "softmax_over_queries: the softmax runs over the queries instead of the keys",
-        attended(axis=-2),
-        seen="labmlai/annotated_deep_learning_paper_implementations #146",
-    ),
-    heads(
+        "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys": attended(
+            axis=1
+        ),
+        "softmax_over_queries: the softmax runs over the queries instead of the keys "
+        "[labmlai/annotated_deep_learning_paper_implementations #146]": attended(axis=-2),
         "query_and_key_swapped: query and key are swapped, so w_q projects the keys and w_k "
-        "projects the queries",
-        (Q, "split_heads(self.w_q(key), self.num_heads)"),
-        (K, "split_heads(self.w_k(query), self.num_heads)"),
-    ),
-    *ignored(
-        heads,
-        ("mask", (CHECK, "mask = None")),
-        ("dropout", (DROP, "0.0")),
-        (
-            "d_k",
-            ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
-            ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
+        "projects the queries": (
+            (Q, "split_heads(self.w_q(key), self.num_heads)"),
+            (K, "split_heads(self.w_k(query), self.num_heads)"),
         ),
-    ),
-    heads(
-        "mask_added: the boolean mask is added to the scores, so True adds 1 and nothing is hidden",
-        attended(masked="scores + mask"),
-    ),
-    heads(
+        **ignored(
+            ("mask", (CHECK, "mask = None")),
+            ("dropout", (DROP, "0.0")),
+            (
+                "d_k",
+                ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
+                ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
+            ),
+        ),
+        "mask_added: the boolean mask is added "
+        "to the scores, so True adds 1 and nothing is hidden": attended(masked="scores + mask"),
         "heads_joined_number_by_number: the columns of the heads are interleaved, as after "
-        "`permute(0, 2, 3, 1)`, even though each head needs its own block of columns",
-        (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
-    ),
-    heads(
+        "`permute(0, 2, 3, 1)`, even though "
+        "each head needs its own block of columns": (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
         "heads_joined_by_another_axis: the token and width axes are swapped before the heads are "
-        "joined; swap tokens and heads instead, with `transpose(1, 2)`",
-        (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
-    ),
-    heads(
+        "joined; swap tokens and heads instead, "
+        "with `transpose(1, 2)`": (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
         "residual_inside: the query is added to the output here, even though AddNorm does that "
-        "later",
-        (OUT, "query + self.w_o(join_heads(heads)), weights"),
-    ),
-    heads(
-        "norm_inside: a LayerNorm normalizes the output here, even though AddNorm does that later",
-        (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
-        (OUT, "self.norm(self.w_o(join_heads(heads))), weights"),
-    ),
-    heads(
+        "later": (OUT, "query + self.w_o(join_heads(heads)), weights"),
+        "norm_inside: a LayerNorm normalizes the output here, even though AddNorm does that "
+        "later": (
+            (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
+            (OUT, "self.norm(self.w_o(join_heads(heads))), weights"),
+        ),
         "add_and_norm_inside: the query is added and the sum is normalized here, even though "
-        "AddNorm does that later",
-        (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
-        (OUT, "self.norm(query + self.w_o(join_heads(heads))), weights"),
-    ),
-)
+        "AddNorm does that later": (
+            (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
+            (OUT, "self.norm(query + self.w_o(join_heads(heads))), weights"),
+        ),
+    },
+}
+
+PATTERNS = {"scale_twice": TWO_ROOTS}
 
 
 # right answers
@@ -412,12 +361,13 @@ EINSUM = """scores = torch.einsum("bhtd,bhsd->bhts", q, k) / q.size(-1) ** 0.5
         heads = torch.einsum("bhts,bhsd->bthd", F.dropout(weights, dropout_p), v)
         weights = weights if need_weights else None"""
 
-ANSWERS = (
-    heads(
-        "by_einsum: einsum computes the products, and the attributes have other names",
-        (ATTENDED, EINSUM),
-        (JOIN, "heads.flatten(2)"),
-        ("self.num_heads", "self.h"),
-        ("self.dropout", "self.p"),
-    ),
-)
+ANSWERS = {
+    "MultiHeadAttention": {
+        "by_einsum: einsum computes the products, and the attributes have other names": (
+            (ATTENDED, EINSUM),
+            (JOIN, "heads.flatten(2)"),
+            ("self.num_heads", "self.h"),
+            ("self.dropout", "self.p"),
+        ),
+    },
+}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, survivors
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     D_K,
     B,
@@ -147,8 +147,6 @@ EXERCISES = (
 
 # known mistakes
 
-table_mistake = mistakes_of("positions", "sinusoidal_encoding")
-encoding = mistakes_of("positions", "PositionalEncoding")
 
 POWER = "position / 10000 ** (even / d_model)"
 STACKED = "torch.stack([angle.sin(), angle.cos()], dim=-1)"
@@ -164,171 +162,107 @@ WHOLE = f"self.dropout({TOTAL})"
 TABLE = "sinusoidal_encoding(max_len, d_model)"
 BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
 
-MISTAKES = (
-    table_mistake(
+MISTAKES = {
+    "sinusoidal_encoding": {
         "exponent_unpaired: the cosine of a pair uses the exponent of its own column instead of "
-        "the sine's, so every column has a different frequency",
-        (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
-        (STACKED, SINES_AND_COSINES),
-        seen="maxjcohen/transformer #62",
-    ),
-    table_mistake(
+        "the sine's, so every column has a different frequency [maxjcohen/transformer #62]": (
+            (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
+            (STACKED, SINES_AND_COSINES),
+        ),
         "exponent_doubled: the column index is doubled, but 2i is already the column of the sine, "
-        "and the cosine next to it uses the same exponent",
-        (POWER, "position / 10000 ** (2 * even / d_model)"),
-        (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
-        (STACKED, SINES_AND_COSINES),
-        seen="SamLynnEvans/Transformer #7 and #25, Kyubyong/transformer #38, "
-        "shenweichen/DeepCTR #379",
-    ),
-    table_mistake(
+        "and the cosine next to it uses the same exponent [SamLynnEvans/Transformer #7 and #25, "
+        "Kyubyong/transformer #38, shenweichen/DeepCTR #379]": (
+            (POWER, "position / 10000 ** (2 * even / d_model)"),
+            (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
+            (STACKED, SINES_AND_COSINES),
+        ),
         "exponent_doubled_for_both: the column index is doubled, but `arange(0, d_model, 2)` is "
-        "already 2i",
-        (POWER, "position / 10000 ** (2 * even / d_model)"),
-    ),
-    table_mistake(
-        "exponent_halved: the exponent is i / d_model instead of 2i / d_model, so all waves "
-        "except the first are too fast",
-        (POWER, "position / 10000 ** (even / 2 / d_model)"),
-    ),
-    table_mistake(
+        "already 2i": (POWER, "position / 10000 ** (2 * even / d_model)"),
+        "exponent_halved: the exponent is i / d_model instead of 2i / d_model, so all waves except "
+        "the first are too fast": (POWER, "position / 10000 ** (even / 2 / d_model)"),
         "exponent_multiplied: the position is multiplied by 10000^(2i / d_model) instead of "
-        "divided by it, so the waves get faster from pair to pair",
-        (POWER, "position * 10000 ** (even / d_model)"),
-    ),
-    table_mistake(
+        "divided by it, so "
+        "the waves get faster from pair to pair": (POWER, "position * 10000 ** (even / d_model)"),
         "parentheses_missing: parentheses are missing, so Python reads `10000 ** a / b` as (10000 "
-        "** a) / b",
-        (POWER, "position / (10000**even / d_model)"),
-        seen="zju3dv/LoFTR #41",
-    ),
-    table_mistake(
+        "** a) / b [zju3dv/LoFTR #41]": (POWER, "position / (10000**even / d_model)"),
         "integer_division: the exponent is 2i // d_model, which is 0 for every pair, so all waves "
-        "have the same frequency",
-        (POWER, "position / 10000 ** (even // d_model)"),
-        seen="Kyubyong/transformer pull request #81",
-    ),
-    table_mistake(
-        "sine_in_both: both columns of a pair are the sine, but the second is the cosine",
-        (STACKED, STACKED.replace("cos", "sin")),
-    ),
-    table_mistake(
-        "cosine_first: the cosine comes before the sine in each pair",
-        (STACKED, "torch.stack([angle.cos(), angle.sin()], dim=-1)"),
-        seen="Open-Deep-ML/DML-OpenProblem pull request #595",
-    ),
-    table_mistake(
+        "have the same frequency "
+        "[Kyubyong/transformer pull request #81]": (POWER, "position / 10000 ** (even // d_model)"),
+        "sine_in_both: both columns of a pair are the sine, but the second is the cosine": (
+            STACKED,
+            STACKED.replace("cos", "sin"),
+        ),
+        "cosine_first: the cosine comes before the sine in each pair [Open-Deep-ML/DML-OpenProblem "
+        "pull request #595]": (STACKED, "torch.stack([angle.cos(), angle.sin()], dim=-1)"),
         "halves_concatenated: all sines come first and all cosines after them, but each cosine "
-        "belongs next to its sine",
-        (STACKED, "torch.cat([angle.sin(), angle.cos()], dim=-1)"),
-        seen="tensorflow/tensor2tensor #391, allenai/allennlp #2993, tensorflow/text #1122",
-    ),
-    table_mistake(
-        "positions_from_one: the positions are counted from 1 instead of 0",
-        ("torch.arange(max_len, ", "torch.arange(1, max_len + 1, "),
-        seen="PrimeIntellect-ai/prime-rl pull request #1545",
-    ),
-    table_mistake(
+        "belongs next to its sine [tensorflow/tensor2tensor #391, allenai/allennlp #2993, "
+        "tensorflow/text #1122]": (STACKED, "torch.cat([angle.sin(), angle.cos()], dim=-1)"),
+        "positions_from_one: the positions are counted from 1 instead of 0 "
+        "[PrimeIntellect-ai/prime-rl "
+        "pull request #1545]": ("torch.arange(max_len, ", "torch.arange(1, max_len + 1, "),
         "odd_d_model_fails: the code does not handle an odd d_model, which needs one more column "
-        "of sines than of cosines",
-        (f"waves = {STACKED}", FILLED),
-        (CUT, "waves"),
-        seen="The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
-    ),
-    table_mistake(
+        "of sines than of cosines [The Annotated Transformer; codertimo/BERT-pytorch #78, "
+        "pytorch/pytorch #173958]": ((f"waves = {STACKED}", FILLED), (CUT, "waves")),
         "float64_kept: the table stays in float64, so everything that it is added to becomes "
-        "float64 as well",
-        (".to(torch.get_default_dtype())", ""),
-        seen="Kyubyong/transformer #19",
-    ),
-    table_mistake(
-        "base_1000: the base of the frequencies is 1,000 instead of 10,000", ("10000 **", "1000 **")
-    ),
-    encoding(
+        "float64 as well [Kyubyong/transformer #19]": (".to(torch.get_default_dtype())", ""),
+        "base_1000: the base of the frequencies is 1,000 instead of 10,000": (
+            "10000 **",
+            "1000 **",
+        ),
+    },
+    "PositionalEncoding": {
         "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of the "
-        "sentence length",
-        (PLACED, "self.encoding[: x.size(0)]"),
-        seen="tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
-    ),
-    encoding(
+        "sentence length [tanjimin/C.Origami #42, "
+        "KasperGroesLudvigsen/influenza_transformer #9]": (PLACED, "self.encoding[: x.size(0)]"),
         "added_along_batch: positions are counted along the batch axis, so all tokens of sentence "
-        "1 get the row for position 1",
-        (PLACED, "self.encoding[: x.size(0)].unsqueeze(1)"),
-        seen="AkiRusProd/numpy-transformer #1, cmu-l3/anlp-fall2025-code #1, songyangco/GETNext #2",
-    ),
-    encoding(
-        "not_cut: the whole table is added, even if the sentence is shorter",
-        (PLACED, "self.encoding"),
-        seen="sktime/sktime pull request #9550",
-    ),
-    encoding(
-        "in_place: `x += …` adds in place, which changes the caller's tensor",
-        (TOTAL, f"x.add_({PLACED})"),
-        seen="thuanz123/enhancing-transformers #11",
-    ),
-    encoding(
+        "1 get the row for position 1 [AkiRusProd/numpy-transformer #1, "
+        "cmu-l3/anlp-fall2025-code #1, "
+        "songyangco/GETNext #2]": (PLACED, "self.encoding[: x.size(0)].unsqueeze(1)"),
+        "not_cut: the whole table is added, even if the sentence is shorter [sktime/sktime pull "
+        "request #9550]": (PLACED, "self.encoding"),
+        "in_place: `x += …` adds in place, which changes the caller's tensor "
+        "[thuanz123/enhancing-transformers #11]": (TOTAL, f"x.add_({PLACED})"),
         "dropout_always_on: F.dropout is called without training=self.training, so it is also "
-        "active in eval mode",
-        (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
-        seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
-    ),
-    encoding(
-        "dropout_missing: the argument `dropout` is not used",
-        (WHOLE, f"x + {PLACED}"),
-        seen="jadore801120/attention-is-all-you-need-pytorch #69",
-    ),
-    encoding(
+        "active in eval mode [pytorch/pytorch #11999, delip/PyTorchNLPBook #28]": (
+            WHOLE,
+            f"nn.functional.dropout(x + {PLACED}, self.dropout.p)",
+        ),
+        "dropout_missing: the argument `dropout` is not used "
+        "[jadore801120/attention-is-all-you-need-pytorch #69]": (WHOLE, f"x + {PLACED}"),
         "length_first: the table has the shape (L, 1, d_model), but this course uses (B, L, "
-        "d_model)",
-        (PLACED, f"{PLACED}.unsqueeze(1)"),
-        seen="NeuracoreAI/neuracore pull request #154",
-    ),
-    encoding(
-        "words_lost: the rows of the table replace x instead of being added to it",
-        (TOTAL, f"{PLACED}.expand_as(x)"),
-        seen="jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
-    ),
-    encoding(
-        "table_returned: the rows of the table are returned, and x is not used",
-        (TOTAL, PLACED),
-    ),
-    encoding(
-        "concatenated: the rows are concatenated with the vectors, which become twice as wide",
-        (TOTAL, f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)"),
-        seen="ml-explore/mlx #321, quanpn90/NMTGMinor #16",
-    ),
-    encoding(
-        "words_scaled: x is multiplied by √d_model here, but that step belongs with the "
-        "embedding (chapter 09)",
-        (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
-        seen="khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
-    ),
-    *ignored(encoding, ("start", (PLACED, "self.encoding[: x.size(-2)]"))),
-    encoding(
-        "not_a_buffer: the table is a plain attribute, so .to() and .bfloat16() do not convert it",
-        (BUFFER, f"self.encoding = {TABLE}"),
-        seen="facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677",
-    ),
-    encoding(
-        "table_is_learned: the table is an nn.Parameter, so training changes it",
-        (BUFFER, f"self.encoding = nn.Parameter({TABLE})"),
-        seen="henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, "
-        "Project-MONAI/MONAI pull request #7564",
-    ),
-    encoding(
-        "table_is_saved: the table is saved with the weights, so the file fits only one max_len",
-        (", persistent=False", ""),
-        seen="The Annotated Transformer; espnet/espnet pull request #1060",
-    ),
-)
+        "d_model) [NeuracoreAI/neuracore pull request #154]": (PLACED, f"{PLACED}.unsqueeze(1)"),
+        "words_lost: the rows of the table replace x instead of being added to it "
+        "[jiwidi/Behavior-Sequence-Transformer-Pytorch #4]": (TOTAL, f"{PLACED}.expand_as(x)"),
+        "table_returned: the rows of the table are returned, and x is not used": (TOTAL, PLACED),
+        "concatenated: the rows are concatenated with the vectors, which become twice as wide "
+        "[ml-explore/mlx "
+        "#321, quanpn90/NMTGMinor #16]": (TOTAL, f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)"),
+        "words_scaled: x is multiplied by √d_model here, but that step belongs with the embedding "
+        "(chapter 09) [khirotaka/SAnD "
+        "#3, SamLynnEvans/Transformer #10]": (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
+        **ignored(("start", (PLACED, "self.encoding[: x.size(-2)]"))),
+        "not_a_buffer: the table is a plain attribute, so .to() and .bfloat16() do not convert it "
+        "[facebookresearch/fairseq "
+        "pull request #5213, lyuwenyu/RT-DETR #677]": (BUFFER, f"self.encoding = {TABLE}"),
+        "table_is_learned: the table is an nn.Parameter, so training changes it "
+        "[henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, "
+        "Project-MONAI/MONAI pull request #7564]": (
+            BUFFER,
+            f"self.encoding = nn.Parameter({TABLE})",
+        ),
+        "table_is_saved: the table is saved with the weights, so the file fits only one max_len "
+        "[The Annotated Transformer; espnet/espnet pull request #1060]": (", persistent=False", ""),
+    },
+}
 
 
 # right answers
 
-ANSWERS = (
-    encoding(
-        "by_lookup: the row for each position is looked up, as in an embedding",
-        (PLACED, "F.embedding(torch.arange(start, end, device=x.device), self.encoding)"),
-        ("self.dropout", "self.drop"),
-    ),
-)
+ANSWERS = {
+    "PositionalEncoding": {
+        "by_lookup: the row for each position is looked up, as in an embedding": (
+            (PLACED, "F.embedding(torch.arange(start, end, device=x.device), self.encoding)"),
+            ("self.dropout", "self.drop"),
+        ),
+    },
+}

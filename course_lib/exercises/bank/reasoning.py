@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import each, mistakes_of
 from course_lib.exercises.checking.trial import Trial, as_trial, filled, function_trial
 from course_lib.gpt import GPT, GPTConfig
 
@@ -167,9 +166,6 @@ EXERCISES = (
 
 # known mistakes
 
-vote = mistakes_of("reasoning", "majority_vote")
-step = mistakes_of("reasoning", "constrained_step")
-run = mistakes_of("reasoning", "run_with_tool")
 
 COUNTED = "counts.argmax(dim=-1)"
 MASKED = 'logits.masked_fill(following < 0, float("-inf"))'
@@ -179,142 +175,180 @@ RESULT = "new += tool(answer[start:])"
 STEP = "constrained_step(logits, state, grammar)"
 
 
-MISTAKES = (
-    *each(vote, COUNTED,
-        ("first_taken: the first answer is returned, whatever the others are", "answers[0]"),
-        ("averaged: the ids are averaged, but an id between two answers is another answer",
-         "answers.double().mean(dim=0).round().long()"),
-        ("median: the median of the ids is returned, not the most frequent one",
-         "answers.median(dim=0).values"),
-        ("votes_returned: the number of votes is returned, not the answer that got them",
-         "counts.max(dim=-1).values"),
-        ("rarest: the answer with the fewest votes is returned",
-         "counts.masked_fill(counts == 0, len(answers) + 1).argmin(dim=-1)"),
-        ("all_questions_together: the votes for all questions are added up, so each gets the same "
-         "answer", "counts.sum(dim=0, keepdim=True).argmax(dim=-1).expand(answers.size(1))"),
-    ),
-    vote(
-        "counted_across_questions: the sum runs over the questions, not over the n answers",
-        ("sum(dim=0)", "sum(dim=1)"),
-    ),
-    *each(step, CHOSEN,
-        ("unmasked: the most likely of all tokens is chosen, even if the grammar forbids it",
-         "logits.argmax(dim=1)"),
-        ("masked_with_zero: forbidden tokens get a logit of 0, which may be the largest",
-         "logits.masked_fill(following < 0, 0.0).argmax(dim=1)"),
-        ("mask_reversed: the allowed tokens are masked, and the forbidden ones are left",
-         'logits.masked_fill(following >= 0, float("-inf")).argmax(dim=1)'),
-        ("state_zero_forbidden: a token that leads to state 0 is masked too, but only -1 forbids",
-         'logits.masked_fill(following <= 0, float("-inf")).argmax(dim=1)'),
-        ("least_likely: the least likely allowed token is chosen",
-         'logits.masked_fill(following < 0, float("inf")).argmin(dim=1)'),
-        ("place_among_the_allowed: the token's place among the allowed tokens is returned, not its "
-         "id", "torch.stack([x[ok].argmax() for x, ok in zip(logits, following >= 0)])"),
-    ),
-    *each(step, NEXT,
-        ("state_kept: the old states are returned, not those that the tokens lead to", "state"),
-        ("state_of_the_forbidden: the state is looked up for the most likely token, even if the "
-         "grammar forbids that token",
-         "following.gather(1, logits.argmax(dim=1, keepdim=True)).squeeze(1)"),
-    ),
-    step(
-        "first_state_for_all: every row follows the state of the first row",
-        ("grammar[state]", "grammar[state[:1]].expand(len(state), -1)"),
-    ),
-    *each(run, RESULT,
-        ("result_missing: the tool is asked, but its result isn't added to the text",
-         "tool(answer[start:])"),
-        ("mark_replaced: the result replaces the equals mark, but should follow it",
-         "new = list(tool(answer[start:]))"),
-        ("equals_in_the_call: the tool also gets the equals mark",
-         "new += tool([*answer[start:], equals])"),
-        ("whole_answer: the tool gets the whole answer so far, not only the call",
-         "new += tool(answer)"),
-    ),
-    *each(run, STEP,
-        ("without_grammar: the most likely token is taken, and the grammar is ignored",
-         "(logits.argmax(dim=1), state)"),
-        ("state_forgotten: every token is chosen in state 0", f"({STEP}[0], state)"),
-    ),
-    run(
-        "result_not_read: the result is in the answer, but the model never reads it",
-        ("answer += new", "answer += new\n        new = new[:1]"),
-    ),
-    run(
-        "call_mark_in_the_call: the tool also gets the mark that begins the call",
-        ("start = len(answer) + 1", "start = len(answer)"),
-    ),
-    run(
-        "call_never_over: after a call, each later equals mark asks the tool again",
-        ("            start = None", "            pass"),
-    ),
-    run(
-        "equals_alone_calls: an equals mark asks the tool even if no call has begun",
-        (" and start is not None", ""),
-        (RESULT, "new += tool(answer[start or 0 :])"),
-    ),
-    run(
-        "never_stops: the answer goes on after the end mark, up to the limit",
-        (" and answer[-1:] != [end]", ""),
-    ),
-    run(
-        "no_limit: `max_new_tokens` is ignored",
-        ("len(answer) < max_new_tokens", "len(answer) < 30"),
-    ),
-    run(
-        "prompt_returned: the prompt is returned as part of the answer",
-        ("return answer", "return prompt.tolist() + answer"),
-    ),
-    run(
-        "end_left_out: the end mark is left out of the answer",
-        ("return answer", "return [token for token in answer if token != end]"),
-    ),
-)  # fmt: skip
+MISTAKES = {
+    "majority_vote": {
+        "first_taken: the first answer is returned, whatever the others are": (
+            COUNTED,
+            "answers[0]",
+        ),
+        "averaged: the ids are averaged, but an id between two answers is another answer": (
+            COUNTED,
+            "answers.double().mean(dim=0).round().long()",
+        ),
+        "median: the median of the ids is returned, not the most frequent one": (
+            COUNTED,
+            "answers.median(dim=0).values",
+        ),
+        "votes_returned: the number of votes is returned, not the answer that got them": (
+            COUNTED,
+            "counts.max(dim=-1).values",
+        ),
+        "rarest: the answer with the fewest votes is returned": (
+            COUNTED,
+            "counts.masked_fill(counts == 0, len(answers) + 1).argmin(dim=-1)",
+        ),
+        "all_questions_together: the votes for all questions are added up, so each gets the same "
+        "answer": (
+            COUNTED,
+            "counts.sum(dim=0, keepdim=True).argmax(dim=-1).expand(answers.size(1))",
+        ),
+        "counted_across_questions: the sum runs over the questions, not over the n answers": (
+            "sum(dim=0)",
+            "sum(dim=1)",
+        ),
+    },
+    "constrained_step": {
+        "unmasked: the most likely of all tokens is chosen, even if the grammar forbids it": (
+            CHOSEN,
+            "logits.argmax(dim=1)",
+        ),
+        "masked_with_zero: forbidden tokens get a logit of 0, which may be the largest": (
+            CHOSEN,
+            "logits.masked_fill(following < 0, 0.0).argmax(dim=1)",
+        ),
+        "mask_reversed: the allowed tokens are masked, and the forbidden ones are left": (
+            CHOSEN,
+            'logits.masked_fill(following >= 0, float("-inf")).argmax(dim=1)',
+        ),
+        "state_zero_forbidden: a token that leads to state 0 is masked too, but only -1 forbids": (
+            CHOSEN,
+            'logits.masked_fill(following <= 0, float("-inf")).argmax(dim=1)',
+        ),
+        "least_likely: the least likely allowed token is chosen": (
+            CHOSEN,
+            'logits.masked_fill(following < 0, float("inf")).argmin(dim=1)',
+        ),
+        "place_among_the_allowed: the token's place among the allowed tokens is returned, not its "
+        "id": (CHOSEN, "torch.stack([x[ok].argmax() for x, ok in zip(logits, following >= 0)])"),
+        "state_kept: the old states are returned, not those that the tokens lead to": (
+            NEXT,
+            "state",
+        ),
+        "state_of_the_forbidden: the state is looked up for the most likely token, even if the "
+        "grammar forbids "
+        "that token": (NEXT, "following.gather(1, logits.argmax(dim=1, keepdim=True)).squeeze(1)"),
+        "first_state_for_all: every row follows the state of the first row": (
+            "grammar[state]",
+            "grammar[state[:1]].expand(len(state), -1)",
+        ),
+    },
+    "run_with_tool": {
+        "result_missing: the tool is asked, but its result isn't added to the text": (
+            RESULT,
+            "tool(answer[start:])",
+        ),
+        "mark_replaced: the result replaces the equals mark, but should follow it": (
+            RESULT,
+            "new = list(tool(answer[start:]))",
+        ),
+        "equals_in_the_call: the tool also gets the equals mark": (
+            RESULT,
+            "new += tool([*answer[start:], equals])",
+        ),
+        "whole_answer: the tool gets the whole answer so far, not only the call": (
+            RESULT,
+            "new += tool(answer)",
+        ),
+        "without_grammar: the most likely token is taken, and the grammar is ignored": (
+            STEP,
+            "(logits.argmax(dim=1), state)",
+        ),
+        "state_forgotten: every token is chosen in state 0": (STEP, f"({STEP}[0], state)"),
+        "result_not_read: the result is in the answer, but the model never reads it": (
+            "answer += new",
+            "answer += new\n        new = new[:1]",
+        ),
+        "call_mark_in_the_call: the tool also gets the mark that begins the call": (
+            "start = len(answer) + 1",
+            "start = len(answer)",
+        ),
+        "call_never_over: after a call, each later equals mark asks the tool again": (
+            "            start = None",
+            "            pass",
+        ),
+        "equals_alone_calls: an equals mark asks the tool even if no call has begun": (
+            (" and start is not None", ""),
+            (RESULT, "new += tool(answer[start or 0 :])"),
+        ),
+        "never_stops: the answer goes on after the end mark, up to the limit": (
+            " and answer[-1:] != [end]",
+            "",
+        ),
+        "no_limit: `max_new_tokens` is ignored": (
+            "len(answer) < max_new_tokens",
+            "len(answer) < 30",
+        ),
+        "prompt_returned: the prompt is returned as part of the answer": (
+            "return answer",
+            "return prompt.tolist() + answer",
+        ),
+        "end_left_out: the end mark is left out of the answer": (
+            "return answer",
+            "return [token for token in answer if token != end]",
+        ),
+    },
+}
 
 
 # right answers
 
-ANSWERS = (
-    vote("with_mode: torch's most frequent value", (COUNTED, "answers.mode(dim=0).values")),
-    vote(
-        "by_comparing: for each answer, count the answers to the same question that equal it",
-        (COUNTED, "answers.gather(0, votes.argmax(dim=0, keepdim=True)).squeeze(0)"),
-        ("    return", "    votes = (answers[:, None] == answers).sum(dim=1)\n    return"),
-    ),
-    vote(
-        "by_sorting: one question at a time, the answer whose list of places is longest",
-        (COUNTED, "torch.tensor([max(each, key=each.count) for each in answers.T.tolist()])"),
-    ),
-    step(
-        "with_where: masked with where, and max instead of argmax",
-        (CHOSEN, "torch.where(following != -1, logits, -torch.inf).max(dim=-1).indices"),
-        (NEXT, "grammar[state, tokens]"),
-    ),
-    step(
-        "by_sorting: the first of the sorted tokens that is allowed",
-        (CHOSEN, "order.gather(1, allowed.argmax(dim=1, keepdim=True)).squeeze(1)"),
-        ("    tokens =", "    order = logits.argsort(dim=1, descending=True)\n"
-         "    allowed = (following >= 0).gather(1, order).long()\n    tokens ="),
-    ),
-    step(
-        "by_rows: one row at a time, in plain Python",
-        (CHOSEN, "torch.tensor([max((j for j in range(len(x)) if row[j] >= 0), key=lambda j: x[j])"
-         " for x, row in zip(logits.tolist(), following.tolist())])"),
-    ),
-    run(
-        "without_engine: the model reads the whole text again for every token",
-        ("engine.step(torch.tensor([new]))",
-         "model(torch.tensor([prompt.tolist() + answer]))[0][:, -1]"),
-    ),
-    run(
-        "by_searching: the answer is searched for the mark that begins the call",
-        (RESULT, "new += tool(answer[len(answer) - answer[::-1].index(begin) :])"),
-    ),
-    run(
-        "collected: the tokens of a call are collected in a list of their own",
-        ("            start = len(answer) + 1", "            start = []"),
-        (RESULT, "new += tool(start)"),
-        ("        answer += new", "        elif start is not None:\n            start += new\n"
-         "        answer += new"),
-    ),
-)  # fmt: skip
+ANSWERS = {
+    "majority_vote": {
+        "with_mode: torch's most frequent value": (COUNTED, "answers.mode(dim=0).values"),
+        "by_comparing: for each answer, count the answers to the same question that equal it": (
+            (COUNTED, "answers.gather(0, votes.argmax(dim=0, keepdim=True)).squeeze(0)"),
+            ("    return", "    votes = (answers[:, None] == answers).sum(dim=1)\n    return"),
+        ),
+        "by_sorting: one question at a time, the answer whose list of places is longest": (
+            COUNTED,
+            "torch.tensor([max(each, key=each.count) for each in answers.T.tolist()])",
+        ),
+    },
+    "constrained_step": {
+        "with_where: masked with where, and max instead of argmax": (
+            (CHOSEN, "torch.where(following != -1, logits, -torch.inf).max(dim=-1).indices"),
+            (NEXT, "grammar[state, tokens]"),
+        ),
+        "by_sorting: the first of the sorted tokens that is allowed": (
+            (CHOSEN, "order.gather(1, allowed.argmax(dim=1, keepdim=True)).squeeze(1)"),
+            (
+                "    tokens =",
+                "    order = logits.argsort(dim=1, descending=True)\n"
+                "    allowed = (following >= 0).gather(1, order).long()\n    tokens =",
+            ),
+        ),
+        "by_rows: one row at a time, in plain Python": (
+            CHOSEN,
+            "torch.tensor([max((j for j in range(len(x)) if row[j] >= 0), key=lambda j: x[j])"
+            " for x, row in zip(logits.tolist(), following.tolist())])",
+        ),
+    },
+    "run_with_tool": {
+        "without_engine: the model reads the whole text again for every token": (
+            "engine.step(torch.tensor([new]))",
+            "model(torch.tensor([prompt.tolist() + answer]))[0][:, -1]",
+        ),
+        "by_searching: the answer is searched for the mark that begins the call": (
+            RESULT,
+            "new += tool(answer[len(answer) - answer[::-1].index(begin) :])",
+        ),
+        "collected: the tokens of a call are collected in a list of their own": (
+            ("            start = len(answer) + 1", "            start = []"),
+            (RESULT, "new += tool(start)"),
+            (
+                "        answer += new",
+                "        elif start is not None:\n            start += new\n        answer += new",
+            ),
+        ),
+    },
+}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import Trial, as_trial
 from course_lib.support.pre_tokenization import byte_words
 from course_lib.tokenization import BYTES, count_pairs, merge_pair
@@ -224,10 +224,6 @@ EXERCISES = (
 
 # known mistakes
 
-counting = mistakes_of("tokenization", "count_pairs")
-merging = mistakes_of("tokenization", "merge_pair")
-training = mistakes_of("tokenization", "train_bpe")
-applying = mistakes_of("tokenization", "apply_merges")
 
 LOOP = (
     "for tokens, count in words.items():\n"
@@ -251,179 +247,138 @@ LONGEST = (
     "    while True:"
 )
 
-MISTAKES = (
-    counting(
+MISTAKES = {
+    "count_pairs": {
         "word_counts_ignored: each distinct word counts only once, no matter how often it appears "
-        "in the text",
-        ("+= count", "+= 1"),
-    ),
-    counting(
-        "once_per_word: a pair counts only once in a word that contains it several times",
-        ("pairwise(tokens)", "set(pairwise(tokens))"),
-    ),
-    counting(
+        "in the text": ("+= count", "+= 1"),
+        "once_per_word: a pair counts only once in a word that contains it several times": (
+            "pairwise(tokens)",
+            "set(pairwise(tokens))",
+        ),
         "across_words: the last token of a word and the first token of the next word count as "
-        "neighbors",
-        (LOOP, ACROSS),
-    ),
-    counting(
-        "order_ignored: *e*, *n* and *n*, *e* count as the same pair",
-        ("pairs[pair]", "pairs[tuple(sorted(pair))]"),
-    ),
-    counting(
+        "neighbors": (LOOP, ACROSS),
+        "order_ignored: *e*, *n* and *n*, *e* count as the same pair": (
+            "pairs[pair]",
+            "pairs[tuple(sorted(pair))]",
+        ),
         "overlaps_left_out: the pair *a*, *a* counts only once in *a·a·a*, as it does in "
-        "SentencePiece, but here and in the `tokenizers` library it counts twice",
-        (
+        "SentencePiece, but here and in the `tokenizers` library it counts twice [karpathy/minbpe "
+        "#72, google/sentencepiece #318]": (
             "for pair in pairwise(tokens):\n",
             "used = -1\n        for n, pair in enumerate(pairwise(tokens)):\n"
             "            if pair[0] == pair[1] and used == n - 1 and n:\n"
             "                used = -1\n                continue\n"
             "            used = n if pair[0] == pair[1] else -1\n",
         ),
-        seen="karpathy/minbpe #72, google/sentencepiece #318",
-    ),
-    counting(
-        "last_pair_missing: the last pair of each word is not counted",
-        ("pairwise(tokens)", "pairwise(tokens[:-1])"),
-    ),
-    counting(
-        "token_with_itself: each token is paired with itself instead of with its right neighbor",
-        ("pairwise(tokens)", "zip(tokens, tokens)"),
-    ),
-    merging(
-        "first_only: only the first occurrence of the pair in the word is merged",
-        (GAP, f"{GAP}            merged += tokens[position:]\n            break\n"),
-    ),
-    merging(
+        "last_pair_missing: the last pair of each word is not counted": (
+            "pairwise(tokens)",
+            "pairwise(tokens[:-1])",
+        ),
+        "token_with_itself: each token is paired with itself instead of with its right neighbor": (
+            "pairwise(tokens)",
+            "zip(tokens, tokens)",
+        ),
+    },
+    "merge_pair": {
+        "first_only: only the first occurrence of the pair in the word is merged": (
+            GAP,
+            f"{GAP}            merged += tokens[position:]\n            break\n",
+        ),
         "right_token_kept: the loop moves forward by only one position after a merge, so the "
-        "second token of the pair is also kept",
-        ("position += 2", "position += 1"),
-    ),
-    merging(
+        "second token of the pair is also kept": ("position += 2", "position += 1"),
         "run_swallowed: overlapping pairs are all merged into one token, so *a·a·a* becomes *aa* "
-        "and a letter is lost",
-        (
+        "and a letter is lost [karpathy/minbpe #38]": (
             GAP,
             f"{GAP}            while tokens[position - 1 : position + 1] == pair:\n"
             "                position += 1\n",
         ),
-        seen="karpathy/minbpe #38",
-    ),
-    merging(
-        "right_to_left: the word is read from right to left, so *a·a·a* becomes *a·aa*",
-        ("merged = []", "merged, tokens, pair = [], tokens[::-1], pair[::-1]"),
-        ("pair[0] + pair[1]", "pair[1] + pair[0]"),
-        ("return tuple(merged)", "return tuple(merged[::-1])"),
-    ),
-    merging(
-        "last_token_lost: the loop ends one position early, so the last token is lost",
-        ("while position < len(tokens):", "while position < len(tokens) - 1:"),
-    ),
-    merging(
-        "text_replaced: the tokens are joined with spaces and the pair is replaced as text, so "
-        "the merge *e + s* turns *the·s* into *thes*",
-        (
+        "right_to_left: the word is read from right to left, so *a·a·a* becomes *a·aa*": (
+            ("merged = []", "merged, tokens, pair = [], tokens[::-1], pair[::-1]"),
+            ("pair[0] + pair[1]", "pair[1] + pair[0]"),
+            ("return tuple(merged)", "return tuple(merged[::-1])"),
+        ),
+        "last_token_lost: the loop ends one position early, so the last token is lost": (
+            "while position < len(tokens):",
+            "while position < len(tokens) - 1:",
+        ),
+        "text_replaced: the tokens are joined with spaces and the pair is replaced as text, so the "
+        "merge *e + s* turns *the·s* into *thes*": (
             "merged = []",
             'joined = b" ".join(tokens).replace(b" ".join(pair), b"".join(pair))\n'
             "    return tuple(joined.split())",
         ),
-    ),
-    merging(
-        "order_ignored: the pair is also merged where its tokens come in the opposite order",
-        ("== pair", "in (pair, pair[::-1])"),
-    ),
-    merging(
-        "list_returned: a list is returned, but the tokens of a word serve as a dictionary key",
-        ("return tuple(merged)", "return merged"),
-    ),
-    training(
+        "order_ignored: the pair is also merged where its tokens come in the opposite order": (
+            "== pair",
+            "in (pair, pair[::-1])",
+        ),
+        "list_returned: a list is returned, but the tokens of a word serve as a dictionary key": (
+            "return tuple(merged)",
+            "return merged",
+        ),
+    },
+    "train_bpe": {
         "ties_first_seen: the pair that was counted first wins a tie, so the order of the text "
-        "matters",
-        (BEST, "max(pairs, key=lambda pair: pairs[pair])"),
-        seen="karpathy/minbpe #90",
-    ),
-    training(
-        "ties_largest: the pair with the largest ids wins a tie",
-        (BEST, "max(pairs, key=lambda pair: (pairs[pair], ids[pair[0]], ids[pair[1]]))"),
-    ),
-    training(
+        "matters [karpathy/minbpe #90]": (BEST, "max(pairs, key=lambda pair: pairs[pair])"),
+        "ties_largest: the pair with the largest ids wins a tie": (
+            BEST,
+            "max(pairs, key=lambda pair: (pairs[pair], ids[pair[0]], ids[pair[1]]))",
+        ),
         "ties_by_alphabet: the alphabetically first pair wins a tie, even though all new tokens "
-        "have larger ids than the bytes",
-        (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
-    ),
-    training(
-        "across_spaces: the text is not split into words, so merges cross spaces",
-        ("byte_words(text, pre_tokenize)", "byte_words(text, False)"),
-        seen="rasbt/LLMs-from-scratch #975",
-    ),
-    training(
+        "have "
+        "larger ids than the bytes": (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
+        "across_spaces: the text is not split into words, so merges cross spaces "
+        "[rasbt/LLMs-from-scratch "
+        "#975]": ("byte_words(text, pre_tokenize)", "byte_words(text, False)"),
         "empty_pair_list: the loop continues even when no pairs are left, so `min` gets an empty "
-        "list and raises an error",
-        ("        if not pairs:\n            break\n", ""),
-        seen="karpathy/minbpe #114, rasbt/LLMs-from-scratch #1004",
-    ),
-    training(
+        "list and raises an error [karpathy/minbpe "
+        "#114, rasbt/LLMs-from-scratch #1004]": ("        if not pairs:\n            break\n", ""),
         "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
-        "subword-nmt, but here and in the `tokenizers` library it continues",
-        ("if not pairs:", "if not pairs or max(pairs.values()) == 1:"),
-        seen="rsennrich/subword-nmt #33",
-    ),
-    training(
-        "rarest_pair: the rarest pair is merged instead of the most frequent one",
-        ("-pairs[pair], ids", "pairs[pair], ids"),
-    ),
-    training(
+        "subword-nmt, but here and in the `tokenizers` library it continues [rsennrich/subword-nmt "
+        "#33]": ("if not pairs:", "if not pairs or max(pairs.values()) == 1:"),
+        "rarest_pair: the rarest pair is merged instead of the most frequent one": (
+            "-pairs[pair], ids",
+            "pairs[pair], ids",
+        ),
         "word_counts_ignored: each distinct word counts only once, no matter how often it appears "
-        "in the text",
-        ("Counter(byte_words(text, pre_tokenize))", "Counter(set(byte_words(text, pre_tokenize)))"),
-    ),
-    training(
-        "counts_not_updated: the pairs are counted only once, before the first merge",
-        (
+        "in the text": (
+            "Counter(byte_words(text, pre_tokenize))",
+            "Counter(set(byte_words(text, pre_tokenize)))",
+        ),
+        "counts_not_updated: the pairs are counted only once, before the first merge": (
             "for _ in range(num_merges):\n        pairs = count_pairs(words)\n",
             "pairs = count_pairs(words)\n    for _ in range(num_merges):\n",
         ),
-    ),
-    training(
         "vocabulary_size: `num_merges` is treated as the size of the vocabulary, which also "
-        "contains the 256 bytes",
-        ("range(num_merges)", "range(num_merges - 256)"),
-    ),
-    *ignored(
-        training,
-        ("pre_tokenize", ("byte_words(text, pre_tokenize)", "byte_words(text)")),
-    ),
-    applying(
+        "contains the 256 bytes": ("range(num_merges)", "range(num_merges - 256)"),
+        **ignored(("pre_tokenize", ("byte_words(text, pre_tokenize)", "byte_words(text)"))),
+    },
+    "apply_merges": {
         "by_frequency: the pair that is most frequent in this word is merged first, instead of the "
-        "one that was learned first",
-        (LOWEST, "max(fitting, key=fitting.count)"),
-    ),
-    applying(
-        "left_to_right: the leftmost pair that can be merged is merged first, whatever its rank",
-        (LOWEST, "fitting[0]"),
-        seen="rasbt/LLMs-from-scratch #558",
-    ),
-    applying(
-        "last_learned_first: the pair with the highest rank is merged first",
-        (LOWEST, LOWEST.replace("min", "max")),
-    ),
-    applying(
-        "longest_token: the word is split greedily into the longest tokens in the vocabulary",
-        ("while True:", LONGEST),
-    ),
-    applying(
-        "one_merge: the word is returned after a single merge",
-        ("tokens = merge_pair(", "return merge_pair("),
-    ),
-    applying(
-        "empty_pair_list: `min` gets an empty list when no more merges can be applied",
-        ("        if not fitting:\n            return tokens\n", ""),
-    ),
-    applying(
-        "unknown_pair: the code looks up the rank of a pair that is not a merge",
-        (" if pair in ranks]", "]"),
-    ),
-)
+        "one that was learned first": (LOWEST, "max(fitting, key=fitting.count)"),
+        "left_to_right: the leftmost pair that can be merged is merged first, whatever its rank "
+        "[rasbt/LLMs-from-scratch #558]": (LOWEST, "fitting[0]"),
+        "last_learned_first: the pair with the highest rank is merged first": (
+            LOWEST,
+            LOWEST.replace("min", "max"),
+        ),
+        "longest_token: the word is split greedily into the longest tokens in the vocabulary": (
+            "while True:",
+            LONGEST,
+        ),
+        "one_merge: the word is returned after a single merge": (
+            "tokens = merge_pair(",
+            "return merge_pair(",
+        ),
+        "empty_pair_list: `min` gets an empty list when no more merges can be applied": (
+            "        if not fitting:\n            return tokens\n",
+            "",
+        ),
+        "unknown_pair: the code looks up the rank of a pair that is not a merge": (
+            " if pair in ranks]",
+            "]",
+        ),
+    },
+}
 
 
 # right answers
@@ -443,22 +398,22 @@ IN_ORDER = """for pair in sorted(ranks, key=lambda pair: ranks[pair]):
 BEST_RANK = """rank = lambda pair: ranks.get(pair, float("inf"))
         best = min(pairwise(tokens), key=rank, default=None)"""
 
-ANSWERS = (
-    counting(
-        "by_position: the pair at each position of each word is counted",
-        (LOOP, BY_POSITION),
-    ),
-    applying(
-        "all_in_order: every merge is tried once, in the order in which the merges were learned",
-        (WHILE, IN_ORDER),
-    ),
-    applying(
-        "until_infinity: pairs that are not merges have an infinite rank",
-        (FITTING, BEST_RANK),
-        ("if not fitting:", "if best not in ranks:"),
-        (LOWEST, "best"),
-    ),
-)
+ANSWERS = {
+    "count_pairs": {
+        "by_position: the pair at each position of each word is counted": (LOOP, BY_POSITION),
+    },
+    "apply_merges": {
+        "all_in_order: every merge is tried once, in the order in which the merges were learned": (
+            WHILE,
+            IN_ORDER,
+        ),
+        "until_infinity: pairs that are not merges have an infinite rank": (
+            (FITTING, BEST_RANK),
+            ("if not fitting:", "if best not in ranks:"),
+            (LOWEST, "best"),
+        ),
+    },
+}
 
 
 def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:

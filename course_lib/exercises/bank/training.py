@@ -3,7 +3,7 @@
 import torch
 
 from course_lib.exercises.checking.exercise import Exercise
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.training_trials import (
     BATCHES,
     CLIP,
@@ -151,11 +151,6 @@ EXERCISES = (
 
 # known mistakes
 
-loss_mistake = mistakes_of("training", "label_smoothed_cross_entropy")
-adam = mistakes_of("training", "adam_update")
-paper = mistakes_of("training", "warmup_inverse_sqrt")
-batch_loss = mistakes_of("training", "translation_loss")
-step = mistakes_of("training", "training_step")
 
 LOGS = "logits.log_softmax(dim=-1)"
 BEGIN = f"log_probs = {LOGS}  # (..., V)"
@@ -189,143 +184,6 @@ MOVE = "    optimizer.step()\n"
 SET = 'group["lr"] = rate'
 LIMIT = "if clip_norm < math.inf"
 
-LOSSES = (
-    loss_mistake(
-        "double_softmax: the logits go through a softmax before the loss applies its own",
-        (LOGS, "logits.softmax(dim=-1).log_softmax(dim=-1)"),
-        seen="vinhkhuc/PyTorch-Mini-Tutorials #1, DSKSD/DeepNLP-models-Pytorch #2",
-    ),
-    loss_mistake(
-        "log_missing: softmax is used instead of log_softmax, so the loss is computed from "
-        "probabilities instead of log-probabilities",
-        (LOGS, "logits.softmax(dim=-1)"),
-    ),
-    loss_mistake(
-        "log_softmax_missing: log_softmax is missing, so the logits are used as if they were "
-        "log-probabilities",
-        (LOGS, "logits * 1.0"),
-    ),
-    loss_mistake(
-        "log_of_softmax: the log is taken after the softmax, so a probability that is rounded to "
-        "0 becomes -inf",
-        (LOGS, "logits.softmax(dim=-1).log()"),
-    ),
-    loss_mistake(
-        "softmax_over_positions: log_softmax runs over axis 1, the positions, instead of the last "
-        "axis, the vocabulary",
-        (LOGS, "logits.log_softmax(dim=1)"),
-        seen="pytorch/pytorch #27626, stanford-cs336/spring2024-assignment2-systems #4",
-    ),
-    loss_mistake(
-        "vocabulary_on_the_wrong_axis: F.cross_entropy gets logits (B, T, V), but it expects the "
-        "vocabulary on axis 1",
-        (BEGIN, WITHOUT_TRANSPOSE),
-        seen="markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166",
-    ),
-    loss_mistake(
-        "padding_counted: padding counts as a token, both in the sum and in the number that the "
-        "sum is divided by",
-        (MEAN_OF_REAL, "losses.mean()"),
-        seen="DaoyuanLi2816/Molecule-Generator #20, voidism/DiffCSE #25",
-    ),
-    loss_mistake(
-        "padding_in_the_denominator: padding is left out of the sum, but the sum is divided by "
-        "the total number of positions",
-        (MEAN_OF_REAL, f"{REAL}.mean()"),
-        seen="tensorflow/docs #1460, eladhoffer/utils.pytorch #4",
-    ),
-    loss_mistake(
-        "padding_in_the_sum: the losses at padding positions are included in the sum "
-        "(`masked_fill` returns a new tensor, so assign it)",
-        (MEAN_OF_REAL, "losses.sum() / real.sum()"),
-    ),
-    loss_mistake(
-        "smoothing_at_padding: padding is left out of the first term only, so its smoothing term "
-        "is still in the sum",
-        (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * average)"),
-        (MEAN_OF_REAL, "losses.sum() / real.sum()"),
-        seen="pytorch/pytorch #73205",
-    ),
-    loss_mistake(
-        "mean_over_sentences: the loss is averaged within each sentence first, so the tokens of a "
-        "short sentence count more",
-        (MEAN_OF_REAL, f"({REAL}.sum(-1) / real.sum(-1).clamp(min=1)).mean()"),
-        seen="d2l-ai/d2l-en #2707",
-    ),
-    loss_mistake(
-        "sum_in_place_of_mean: the losses are added up, but the sum is not divided by the number "
-        "of tokens",
-        (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum()"),
-        (MEAN_OF_REAL, f"{REAL}.sum()"),
-    ),
-    loss_mistake(
-        "smoothing_on_padding: the smoothing mass is spread over all V tokens including padding, "
-        "as in F.cross_entropy",
-        (SMOOTHED, "log_probs.mean(dim=-1)"),
-        seen="pytorch/pytorch #63122",
-    ),
-    loss_mistake(
-        "smoothing_over_v: the smoothing mass is divided by V, but only V - 1 tokens get a share "
-        "of it",
-        ("others = log_probs.size(-1) - 1", "others = log_probs.size(-1)"),
-    ),
-    loss_mistake(
-        "smoothing_sums_padding: the smoothing term is divided by V - 1, but its sum includes "
-        "the log-probability of padding",
-        (SMOOTHED, "log_probs.sum(dim=-1) / others"),
-    ),
-    loss_mistake(
-        "smoothing_off_the_right_token: the correct token gets no smoothing mass, but it should "
-        "get as much as any other token",
-        (SMOOTHED, f"({SUM} - right) / (others - 1)"),
-        (SMOOTHED_OVER_ALL, "average = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
-        seen="OpenNMT/OpenNMT-py #1463",
-    ),
-    loss_mistake(
-        "divergence_in_place_of_the_loss: the result is the KL divergence, which lacks the "
-        "entropy of the smoothed targets",
-        (BEGIN, f"{OWN_Q}    {BEGIN}"),
-        seen="OpenNMT/OpenNMT-py #1463",
-    ),
-    loss_mistake(
-        "annotated_divergence: the loss is The Annotated Transformer's KL divergence, which "
-        "smooths over V - 2 tokens",
-        (BEGIN, f"{ANNOTATED_Q}    {BEGIN}"),
-        seen="OpenNMT/OpenNMT #570, Thijsvanede/DeepCASE #8",
-    ),
-    loss_mistake(
-        "pad_zero_taken_for_none: pad_id=0 is treated like a missing pad_id (`if pad_id` is false "
-        "for 0, so test `is None`)",
-        ("if pad_id is None:", "if not pad_id:"),
-        seen="huggingface/transformers #47286, huggingface/transformers #25625",
-    ),
-    loss_mistake(
-        "pad_id_always_zero: id 0 is treated as padding, whatever pad_id is",
-        ("torch.full((1,), pad_id", "torch.full((1,), 0"),
-        ("targets != pad_id", "targets != 0"),
-        seen="INK-USC/MHGRN #8, hallerite/ludic #11",
-    ),
-    loss_mistake(
-        "minus_missing: the minus sign is missing, so the loss is negative",
-        (SUM_OF_BOTH, SUM_OF_BOTH[1:]),
-    ),
-    loss_mistake(
-        "right_term_not_reduced: the correct token's term is not multiplied by 1 - smoothing",
-        ("(1 - smoothing) * right", "right"),
-    ),
-    loss_mistake(
-        "smoothing_exchanged: smoothing and 1 - smoothing are swapped",
-        (SUM_OF_BOTH, "-(smoothing * right + (1 - smoothing) * average)"),
-    ),
-    *ignored(loss_mistake, ("smoothing", (SUM_OF_BOTH, "-right"))),
-    loss_mistake(
-        "sum_over_sentences: the losses are added up and divided by the number of sentences "
-        "instead of the number of real tokens",
-        (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum() / targets.shape[:1].numel()"),
-        (MEAN_OF_REAL, f"{REAL}.sum() / targets.shape[:1].numel()"),
-    ),
-    *ignored(loss_mistake, ("pad_id", ("if pad_id is None:", "if True:"))),
-)
 
 M = "beta1 * m + (1 - beta1) * gradient"
 V_LINE = "beta2 * v + (1 - beta2) * gradient**2"
@@ -338,286 +196,297 @@ def corrected(old: str, new: str) -> tuple[tuple[str, str], ...]:
     return (M_HAT, M_HAT.replace(old, new)), (V_HAT, V_HAT.replace(old, new))
 
 
-ADAM_MISTAKES = (
-    adam(
-        "correction_missing: neither moment is corrected for starting at zero, so the first "
-        "updates are wrong",
-        (M_HAT, "m"),
-        (V_HAT, "v"),
-    ),
-    adam(
-        "first_moment_not_corrected: only v is corrected, so the first updates are too small",
-        (M_HAT, "m"),
-    ),
-    adam(
-        "second_moment_not_corrected: only m is corrected, so the first updates are too large",
-        (V_HAT, "v"),
-    ),
-    adam(
-        "corrections_exchanged: m is corrected with beta2, and v with beta1",
-        (M_HAT, M_HAT.replace("beta1", "beta2")),
-        (V_HAT, V_HAT.replace("beta2", "beta1")),
-    ),
-    adam(
-        "averages_inverted: beta weights the new gradient, and 1 - beta the moving average",
-        ("beta1 * m + (1 - beta1) * gradient", "(1 - beta1) * m + beta1 * gradient"),
-        (V_LINE, "(1 - beta2) * v + beta2 * gradient**2"),
-    ),
-    adam(
-        "update_negated: the update has a minus sign, but the caller will subtract it",
-        (f"return {QUOTIENT}", f"return -{QUOTIENT}"),
-    ),
-    adam(
-        "step_counted_from_zero: the correction uses step - 1, but steps are counted from 1",
-        *corrected("**step", "**(step - 1)"),
-    ),
-    adam(
-        "step_counted_from_two: the correction uses step + 1, as if steps were counted from 0",
-        *corrected("**step", "**(step + 1)"),
-    ),
-    adam(
-        "step_not_used: both moments are divided by 1 - beta, whatever the step is",
-        *corrected("**step", ""),
-    ),
-    adam(
-        "corrected_moments_returned: m_hat and v_hat are returned in place of m and v, so the next "
-        "step corrects them again",
-        (f"{QUOTIENT}, m, v", f"{QUOTIENT}, m_hat, v_hat"),
-    ),
-    adam(
-        "eps_inside_the_root: eps is added inside the square root, so tiny gradients get updates "
-        "that are too small",
-        ("(v_hat.sqrt() + eps)", "(v_hat + eps).sqrt()"),
-    ),
-    adam(
-        "root_missing: the update is divided by v_hat instead of its square root",
-        ("v_hat.sqrt()", "v_hat"),
-    ),
-    adam(
-        "second_moment_not_squared: v averages the gradient instead of its square",
-        ("gradient**2", "gradient"),
-    ),
-    adam(
-        "moments_reset: the old moments are dropped, so every step starts from zero",
-        ("beta1 * m + ", ""),
-        ("beta2 * v + ", ""),
-    ),
-    adam(
-        "moments_swapped: v is divided by the square root of m, but m belongs in the numerator and "
-        "v in the denominator",
-        (QUOTIENT, "v_hat / (m_hat.abs().sqrt() + eps)"),
-    ),
-    adam(
-        "moments_returned_swapped: v is returned before m, so the next step confuses them",
-        (f"{QUOTIENT}, m, v", f"{QUOTIENT}, v, m"),
-    ),
-    adam(
-        "betas_swapped: beta2 is used for the first moment and beta1 for the second",
-        ("beta1, beta2 = betas", "beta2, beta1 = betas"),
-    ),
-    adam(
-        "sums_in_place_of_averages: the factor 1 - beta is missing, so m and v are sums",
-        (M, "beta1 * m + gradient"),
-        (V_LINE, "beta2 * v + gradient**2"),
-    ),
-    adam(
-        "gradient_in_place_of_m: the gradient itself is divided, as in RMSprop, so m has no effect",
-        ("return m_hat", "return gradient"),
-    ),
-    *ignored(adam, ("betas", ("= betas", "= 0.9, 0.98")), ("eps", (" + eps", " + 1e-9"))),
-)
-
-RATE_MISTAKES = (
-    paper(
-        "step_counted_from_zero: the first step counts as step 0, so the formula gets step - 1",
-        (RATE, RATE.replace("step**", "(step - 1)**").replace("step *", "(step - 1) *")),
-        seen="google-research/bert #1293",
-    ),
-    paper(
-        "step_counted_from_two: the formula gets step + 1, as if steps were counted from 0",
-        (RATE, RATE.replace("step**", "(step + 1)**").replace("step *", "(step + 1) *")),
-        seen="tugstugi/pytorch-saltnet #7, espnet/espnet #2088",
-    ),
-    paper(
-        "line_to_one: the line is step / warmup_steps, which does not meet the other curve at "
-        "warmup_steps",
-        ("step * warmup_steps**-1.5", "step / warmup_steps"),
-    ),
-    paper(
-        "warmup_exponent: `warmup_steps` is raised to -0.5 instead of -1.5, so the line is too "
-        "steep",
-        ("warmup_steps**-1.5", "warmup_steps**-0.5"),
-    ),
-    paper(
-        "warmup_missing: there is no warm-up, so the rate falls from the first step on",
-        ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
-    ),
-    paper(
-        "product_of_the_curves: the two curves are multiplied, but the smaller one is the rate",
-        (RATE, "d_model**-0.5 * step**-0.5 * step * warmup_steps**-1.5"),
-    ),
-    paper(
-        "constant_after_warmup: the rate stays at its peak after warmup_steps",
-        ("min(step**-0.5", "min(warmup_steps**-0.5"),
-    ),
-    paper(
-        "larger_of_the_two: max is called instead of min, so the rate is the larger curve",
-        ("min(step**-0.5,", "max(step**-0.5,"),
-    ),
-    paper(
-        "d_model_without_the_root: the rate is divided by d_model instead of √d_model",
-        ("d_model**-0.5", "d_model**-1.0"),
-    ),
-    paper(
-        "d_model_ignored: d_model is not used",
-        ("d_model**-0.5 * ", ""),
-        seen="Kyubyong/transformer #89, espnet/espnet #1519",
-    ),
-)
-
-ONE_BATCH = (
-    batch_loss(
-        "target_not_shifted: the model reads `tgt[:, 1:]`, the same tokens that it must predict",
-        (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, 1:]"),
-        seen="Kyubyong/transformer #94",
-    ),
-    batch_loss(
-        "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens that "
-        "it reads",
-        (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
-    ),
-    batch_loss(
-        "shifted_backward: the model reads `tgt[:, 1:]` and must predict `tgt[:, :-1]`, so it "
-        "predicts the token before",
-        (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, :-1]"),
-    ),
-    batch_loss(
-        "whole_target_on_both_sides: nothing is shifted, so the model reads the whole target and "
-        "must predict the same tokens",
-        (SHIFT_LINES, "tgt_in, tgt_out = tgt, tgt"),
-        seen="IpsumDominum/Pytorch-Simple-Transformer #3",
-    ),
-    batch_loss(
-        "padding_not_passed_on: `pad_id` is not passed to the loss, so padding counts as a token",
-        (ARGUMENTS, "logits, tgt_out, smoothing=smoothing"),
-        seen="BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20",
-    ),
-    batch_loss(
-        "pad_id_always_zero: the loss gets `pad_id=0`, whatever `pad_id` is",
-        ("pad_id=pad_id", "pad_id=0"),
-        seen="INK-USC/MHGRN #8, hallerite/ludic #11",
-    ),
-    batch_loss(
-        "softmax_before_the_loss: the logits go through a softmax before the loss applies its own",
-        ("model(src, tgt_in)", "model(src, tgt_in).softmax(dim=-1)"),
-        seen="bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
-    ),
-    *ignored(batch_loss, ("smoothing", (ARGUMENTS, "logits, tgt_out, pad_id=pad_id"))),
-    batch_loss(
-        "sum_over_sentences: the losses are added up and divided by the number of sentences "
-        "instead of the number of real tokens",
-        ("return ", "return (tgt_out != pad_id).sum() / len(tgt_out) * "),
-    ),
-)
-
-ONE_STEP = (
-    step(
-        "zero_grad_missing: zero_grad is never called, so the gradients of all steps add up",
-        (ZERO, ""),
-        seen="udacity/deep-learning-v2-pytorch #160, pytorch/pytorch #47175",
-    ),
-    step(
-        "zero_grad_after_backward: zero_grad is called between backward and step, so it clears "
-        "the new gradients",
-        (ZERO, ""),
-        (MOVE, ZERO + MOVE),
-    ),
-    step(
-        "zero_grad_for_every_loss: zero_grad is called for every loss, so only the gradients of "
-        "the last loss remain",
-        (ZERO, ""),
-        (BACK, f"    {ZERO}{BACK}"),
-    ),
-    step("step_missing: optimizer.step() is never called, so no weight changes", (MOVE, "")),
-    step(
-        "backward_missing: loss.backward() is never called, so the optimizer has no gradients",
-        (BACK, ""),
-    ),
-    step(
-        "step_before_backward: optimizer.step() is called before backward, when the gradients have "
-        "just been cleared",
-        (MOVE, ""),
-        (BACK, f"    {MOVE}{BACK}"),
-    ),
-    step(
-        "step_for_every_loss: optimizer.step() is called for every loss instead of once at the end",
-        (MOVE, ""),
-        (
-            BACK,
-            BACK + f"        for group in optimizer.param_groups:\n            {SET}\n    {MOVE}",
+MISTAKES = {
+    "label_smoothed_cross_entropy": {
+        "double_softmax: the logits go through a softmax before the loss applies its own "
+        "[vinhkhuc/PyTorch-Mini-Tutorials #1, "
+        "DSKSD/DeepNLP-models-Pytorch #2]": (LOGS, "logits.softmax(dim=-1).log_softmax(dim=-1)"),
+        "log_missing: softmax is used instead of log_softmax, so the loss is computed from "
+        "probabilities instead of log-probabilities": (LOGS, "logits.softmax(dim=-1)"),
+        "log_softmax_missing: log_softmax is missing, so the logits are used as if they were "
+        "log-probabilities": (LOGS, "logits * 1.0"),
+        "log_of_softmax: the log is taken after the softmax, so a probability that is rounded to 0 "
+        "becomes -inf": (LOGS, "logits.softmax(dim=-1).log()"),
+        "softmax_over_positions: log_softmax runs over axis 1, the positions, instead of the last "
+        "axis, the vocabulary [pytorch/pytorch #27626, "
+        "stanford-cs336/spring2024-assignment2-systems #4]": (LOGS, "logits.log_softmax(dim=1)"),
+        "vocabulary_on_the_wrong_axis: F.cross_entropy gets logits (B, T, V), but it expects the "
+        "vocabulary "
+        "on axis 1 [markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166]": (BEGIN, WITHOUT_TRANSPOSE),
+        "padding_counted: padding counts as a token, both in the sum and in the number that the "
+        "sum is divided by [DaoyuanLi2816/Molecule-Generator "
+        "#20, voidism/DiffCSE #25]": (MEAN_OF_REAL, "losses.mean()"),
+        "padding_in_the_denominator: padding is left out of the sum, but the sum is divided by the "
+        "total number of positions "
+        "[tensorflow/docs #1460, eladhoffer/utils.pytorch #4]": (MEAN_OF_REAL, f"{REAL}.mean()"),
+        "padding_in_the_sum: the losses at padding positions are included in the sum "
+        "(`masked_fill` "
+        "returns a new tensor, so assign it)": (MEAN_OF_REAL, "losses.sum() / real.sum()"),
+        "smoothing_at_padding: padding is left out of the first term only, so its smoothing term "
+        "is still in the sum [pytorch/pytorch #73205]": (
+            (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * average)"),
+            (MEAN_OF_REAL, "losses.sum() / real.sum()"),
         ),
-    ),
-    step(
+        "mean_over_sentences: the loss is averaged within each sentence first, so the tokens of a "
+        "short sentence count more [d2l-ai/d2l-en "
+        "#2707]": (MEAN_OF_REAL, f"({REAL}.sum(-1) / real.sum(-1).clamp(min=1)).mean()"),
+        "sum_in_place_of_mean: the losses are added up, but the sum is not divided by the number "
+        "of tokens": (
+            (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum()"),
+            (MEAN_OF_REAL, f"{REAL}.sum()"),
+        ),
+        "smoothing_on_padding: the smoothing mass is spread over all V tokens including padding, "
+        "as in F.cross_entropy [pytorch/pytorch #63122]": (SMOOTHED, "log_probs.mean(dim=-1)"),
+        "smoothing_over_v: the smoothing mass is divided by V, but only V - 1 tokens get a share "
+        "of it": ("others = log_probs.size(-1) - 1", "others = log_probs.size(-1)"),
+        "smoothing_sums_padding: the smoothing term is divided by V - 1, but its sum includes the "
+        "log-probability of padding": (SMOOTHED, "log_probs.sum(dim=-1) / others"),
+        "smoothing_off_the_right_token: the correct token gets no smoothing mass, but it should "
+        "get as much as any other token [OpenNMT/OpenNMT-py #1463]": (
+            (SMOOTHED, f"({SUM} - right) / (others - 1)"),
+            (
+                SMOOTHED_OVER_ALL,
+                "average = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)",
+            ),
+        ),
+        "divergence_in_place_of_the_loss: the result is the KL divergence, which lacks the entropy "
+        "of the smoothed targets [OpenNMT/OpenNMT-py #1463]": (BEGIN, f"{OWN_Q}    {BEGIN}"),
+        "annotated_divergence: the loss is The Annotated Transformer's KL divergence, which "
+        "smooths over V - 2 tokens "
+        "[OpenNMT/OpenNMT #570, Thijsvanede/DeepCASE #8]": (BEGIN, f"{ANNOTATED_Q}    {BEGIN}"),
+        "pad_zero_taken_for_none: pad_id=0 is treated like a missing pad_id (`if pad_id` is false "
+        "for 0, so test `is None`) [huggingface/transformers #47286, "
+        "huggingface/transformers #25625]": ("if pad_id is None:", "if not pad_id:"),
+        "pad_id_always_zero: id 0 is treated as padding, whatever pad_id is [INK-USC/MHGRN #8, "
+        "hallerite/ludic #11]": (
+            ("torch.full((1,), pad_id", "torch.full((1,), 0"),
+            ("targets != pad_id", "targets != 0"),
+        ),
+        "minus_missing: the minus sign is missing, so the loss is negative": (
+            SUM_OF_BOTH,
+            SUM_OF_BOTH[1:],
+        ),
+        "right_term_not_reduced: the correct token's term is not multiplied by 1 - smoothing": (
+            "(1 - smoothing) * right",
+            "right",
+        ),
+        "smoothing_exchanged: smoothing and 1 - smoothing are swapped": (
+            SUM_OF_BOTH,
+            "-(smoothing * right + (1 - smoothing) * average)",
+        ),
+        **ignored(("smoothing", (SUM_OF_BOTH, "-right"))),
+        "sum_over_sentences: the losses are added up and divided by the number of sentences "
+        "instead of the number of real tokens": (
+            (
+                f"return {SUM_OF_BOTH}.mean()",
+                f"return {SUM_OF_BOTH}.sum() / targets.shape[:1].numel()",
+            ),
+            (MEAN_OF_REAL, f"{REAL}.sum() / targets.shape[:1].numel()"),
+        ),
+        **ignored(("pad_id", ("if pad_id is None:", "if True:"))),
+    },
+    "adam_update": {
+        "correction_missing: neither moment is corrected for starting at zero, so the first "
+        "updates are wrong": ((M_HAT, "m"), (V_HAT, "v")),
+        "first_moment_not_corrected: only v is corrected, so the first updates are too small": (
+            M_HAT,
+            "m",
+        ),
+        "second_moment_not_corrected: only m is corrected, so the first updates are too large": (
+            V_HAT,
+            "v",
+        ),
+        "corrections_exchanged: m is corrected with beta2, and v with beta1": (
+            (M_HAT, M_HAT.replace("beta1", "beta2")),
+            (V_HAT, V_HAT.replace("beta2", "beta1")),
+        ),
+        "averages_inverted: beta weights the new gradient, and 1 - beta the moving average": (
+            ("beta1 * m + (1 - beta1) * gradient", "(1 - beta1) * m + beta1 * gradient"),
+            (V_LINE, "(1 - beta2) * v + beta2 * gradient**2"),
+        ),
+        "update_negated: the update has a minus sign, but the caller will subtract it": (
+            f"return {QUOTIENT}",
+            f"return -{QUOTIENT}",
+        ),
+        "step_counted_from_zero: the correction uses step - 1, but steps are counted from "
+        "1": corrected("**step", "**(step - 1)"),
+        "step_counted_from_two: the correction uses step + 1, as if steps were counted from "
+        "0": corrected("**step", "**(step + 1)"),
+        "step_not_used: both moments are divided by 1 - beta, whatever the step is": corrected(
+            "**step", ""
+        ),
+        "corrected_moments_returned: m_hat and v_hat are returned in place of m and v, so the next "
+        "step corrects them again": (f"{QUOTIENT}, m, v", f"{QUOTIENT}, m_hat, v_hat"),
+        "eps_inside_the_root: eps is added inside the square root, so tiny gradients get updates "
+        "that are too small": ("(v_hat.sqrt() + eps)", "(v_hat + eps).sqrt()"),
+        "root_missing: the update is divided by v_hat instead of its square root": (
+            "v_hat.sqrt()",
+            "v_hat",
+        ),
+        "second_moment_not_squared: v averages the gradient instead of its square": (
+            "gradient**2",
+            "gradient",
+        ),
+        "moments_reset: the old moments are dropped, so every step starts from zero": (
+            ("beta1 * m + ", ""),
+            ("beta2 * v + ", ""),
+        ),
+        "moments_swapped: v is divided by the square root of m, but m belongs in the numerator and "
+        "v in the denominator": (QUOTIENT, "v_hat / (m_hat.abs().sqrt() + eps)"),
+        "moments_returned_swapped: v is returned before m, so the next step confuses them": (
+            f"{QUOTIENT}, m, v",
+            f"{QUOTIENT}, v, m",
+        ),
+        "betas_swapped: beta2 is used for the first moment and beta1 for the second": (
+            "beta1, beta2 = betas",
+            "beta2, beta1 = betas",
+        ),
+        "sums_in_place_of_averages: the factor 1 - beta is missing, so m and v are sums": (
+            (M, "beta1 * m + gradient"),
+            (V_LINE, "beta2 * v + gradient**2"),
+        ),
+        "gradient_in_place_of_m: the gradient "
+        "itself is divided, as in RMSprop, so m has no effect": ("return m_hat", "return gradient"),
+        **ignored(("betas", ("= betas", "= 0.9, 0.98")), ("eps", (" + eps", " + 1e-9"))),
+    },
+    "warmup_inverse_sqrt": {
+        "step_counted_from_zero: the first step counts as step 0, so the formula gets step - 1 "
+        "[google-research/bert "
+        "#1293]": (RATE, RATE.replace("step**", "(step - 1)**").replace("step *", "(step - 1) *")),
+        "step_counted_from_two: the formula gets step + 1, as if steps were counted from 0 "
+        "[tugstugi/pytorch-saltnet #7, espnet/espnet #2088]": (
+            RATE,
+            RATE.replace("step**", "(step + 1)**").replace("step *", "(step + 1) *"),
+        ),
+        "line_to_one: the line is step / warmup_steps, which does not meet the other curve at "
+        "warmup_steps": ("step * warmup_steps**-1.5", "step / warmup_steps"),
+        "warmup_exponent: `warmup_steps` is raised to -0.5 instead of -1.5, so the line is too "
+        "steep": ("warmup_steps**-1.5", "warmup_steps**-0.5"),
+        "warmup_missing: there is no warm-up, so the rate falls from the first step on": (
+            "min(step**-0.5, step * warmup_steps**-1.5)",
+            "step**-0.5",
+        ),
+        "product_of_the_curves: the two curves are multiplied, but the smaller one is the rate": (
+            RATE,
+            "d_model**-0.5 * step**-0.5 * step * warmup_steps**-1.5",
+        ),
+        "constant_after_warmup: the rate stays at its peak after warmup_steps": (
+            "min(step**-0.5",
+            "min(warmup_steps**-0.5",
+        ),
+        "larger_of_the_two: max is called instead of min, so the rate is the larger curve": (
+            "min(step**-0.5,",
+            "max(step**-0.5,",
+        ),
+        "d_model_without_the_root: the rate is divided by d_model instead of √d_model": (
+            "d_model**-0.5",
+            "d_model**-1.0",
+        ),
+        "d_model_ignored: d_model is not used [Kyubyong/transformer #89, espnet/espnet #1519]": (
+            "d_model**-0.5 * ",
+            "",
+        ),
+    },
+    "translation_loss": {
+        "target_not_shifted: the model reads `tgt[:, 1:]`, the same tokens that it must predict "
+        "[Kyubyong/transformer #94]": (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, 1:]"),
+        "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens that "
+        "it reads": (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
+        "shifted_backward: the model reads `tgt[:, 1:]` and must predict `tgt[:, :-1]`, so it "
+        "predicts the token before": (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, :-1]"),
+        "whole_target_on_both_sides: nothing is shifted, so the model reads the whole target and "
+        "must predict the same tokens "
+        "[IpsumDominum/Pytorch-Simple-Transformer #3]": (SHIFT_LINES, "tgt_in, tgt_out = tgt, tgt"),
+        "padding_not_passed_on: `pad_id` is not passed to the loss, so padding counts as a token "
+        "[BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20]": (
+            ARGUMENTS,
+            "logits, tgt_out, smoothing=smoothing",
+        ),
+        "pad_id_always_zero: the loss gets `pad_id=0`, whatever `pad_id` is [INK-USC/MHGRN #8, "
+        "hallerite/ludic #11]": ("pad_id=pad_id", "pad_id=0"),
+        "softmax_before_the_loss: the logits go through a softmax before the loss applies its own "
+        "[bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6]": (
+            "model(src, tgt_in)",
+            "model(src, tgt_in).softmax(dim=-1)",
+        ),
+        **ignored(("smoothing", (ARGUMENTS, "logits, tgt_out, pad_id=pad_id"))),
+        "sum_over_sentences: the losses are added up and divided by the number of sentences "
+        "instead of the "
+        "number of real tokens": ("return ", "return (tgt_out != pad_id).sum() / len(tgt_out) * "),
+    },
+    "training_step": {
+        "zero_grad_missing: zero_grad is never called, so the gradients of all steps add up "
+        "[udacity/deep-learning-v2-pytorch #160, pytorch/pytorch #47175]": (ZERO, ""),
+        "zero_grad_after_backward: zero_grad is called between backward and step, so it clears the "
+        "new gradients": ((ZERO, ""), (MOVE, ZERO + MOVE)),
+        "zero_grad_for_every_loss: zero_grad is called for every loss, so only the gradients of "
+        "the last loss remain": ((ZERO, ""), (BACK, f"    {ZERO}{BACK}")),
+        "step_missing: optimizer.step() is never called, so no weight changes": (MOVE, ""),
+        "backward_missing: loss.backward() is never called, so the optimizer has no gradients": (
+            BACK,
+            "",
+        ),
+        "step_before_backward: optimizer.step() is called before backward, when the gradients have "
+        "just been cleared": ((MOVE, ""), (BACK, f"    {MOVE}{BACK}")),
+        "step_for_every_loss: optimizer.step() is called for every loss instead of once at the "
+        "end": (
+            (MOVE, ""),
+            (
+                BACK,
+                BACK
+                + f"        for group in optimizer.param_groups:\n            {SET}\n    {MOVE}",
+            ),
+        ),
         "rate_set_after_the_step: the learning rate is set after optimizer.step(), so this step "
-        "uses the old one",
-        (MOVE, ""),
-        ("    for group in", f"{MOVE}    for group in"),
-    ),
-    step(
-        "last_loss_returned: the last loss is returned instead of the sum of all losses",
-        ("total + loss.detach()", "loss.detach()"),
-    ),
-    step(
-        "loss_not_detached: the returned loss is not detached, so its graph stays in memory",
-        ("loss.detach()", "loss"),
-        seen="horovod/horovod #641, BatsResearch/labelmodels #4",
-    ),
-    step(
-        "loss_as_number: the loss is returned as a Python number instead of a detached tensor",
-        ("return total", "return total.item()"),
-    ),
-    step(
-        "gradients_clipped: the gradients are clipped, even though clip_norm is not set",
-        ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
-    ),
-    step(
+        "uses the old one": ((MOVE, ""), ("    for group in", f"{MOVE}    for group in")),
+        "last_loss_returned: the last loss is returned instead of the sum of all losses": (
+            "total + loss.detach()",
+            "loss.detach()",
+        ),
+        "loss_not_detached: the returned loss is not detached, so its graph stays in memory "
+        "[horovod/horovod #641, BatsResearch/labelmodels #4]": ("loss.detach()", "loss"),
+        "loss_as_number: the loss is returned as a Python number instead of a detached tensor": (
+            "return total",
+            "return total.item()",
+        ),
+        "gradients_clipped: the gradients are clipped, even though clip_norm is not set": (
+            "clip_norm: float = math.inf",
+            "clip_norm: float = 1.0",
+        ),
         "eval_mode: `model.eval()` is called, so dropout is off during training, but a training "
-        "step must not change the model's mode",
-        (ZERO, f"    model.eval()\n{ZERO}"),
-    ),
-    *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
-)
-
-MISTAKES = (*LOSSES, *ADAM_MISTAKES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
+        "step must not change the model's mode": (ZERO, f"    model.eval()\n{ZERO}"),
+        **ignored(("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
+    },
+}
 
 
 # right answers
 
-loss_version = mistakes_of("training", "label_smoothed_cross_entropy")
 
 TORCH_LOSS = """pairs = logits.reshape(-1, logits.size(-1)), targets.reshape(-1)
         return F.cross_entropy(*pairs, label_smoothing=smoothing)"""
 
-ANSWERS = (
-    loss_version(
-        "by_selection: without padding, torch computes the loss; padding is cut out, not masked",
-        (f"return {SUM_OF_BOTH}.mean()", TORCH_LOSS),
-        (SMOOTHED, "log_probs[..., torch.arange(logits.size(-1)) != pad_id].mean(dim=-1)"),
-        (MEAN_OF_REAL, "losses[real].mean()"),
-    ),
-    adam(
-        "in_their_order: the correction is in Kingma and Ba's order",
-        (M, "m.mul(beta1).add(gradient, alpha=1 - beta1)"),
-        (V_LINE, "v.mul(beta2).addcmul(gradient, gradient, value=1 - beta2)"),
-        (M_HAT, "(1 - beta2**step) ** 0.5 / (1 - beta1**step) * m"),
-        (V_HAT, "v"),
-        ("gradient", "g"),
-        ("step", "t"),
-    ),
-    adam(
-        "by_lerp: the moments are interpolated, and the answer is a list",
-        (M, "m.lerp(gradient, 1 - beta1)"),
-        (V_LINE, "v.lerp(gradient.pow(2), 1 - beta2)"),
-        (f"{QUOTIENT}, m, v", "[m_hat.div(v_hat.pow(0.5).add(eps)), m, v]"),
-    ),
-)
+ANSWERS = {
+    "label_smoothed_cross_entropy": {
+        "by_selection: without padding, torch computes the loss; padding is cut out, not masked": (
+            (f"return {SUM_OF_BOTH}.mean()", TORCH_LOSS),
+            (SMOOTHED, "log_probs[..., torch.arange(logits.size(-1)) != pad_id].mean(dim=-1)"),
+            (MEAN_OF_REAL, "losses[real].mean()"),
+        ),
+    },
+    "adam_update": {
+        "in_their_order: the correction is in Kingma and Ba's order": (
+            (M, "m.mul(beta1).add(gradient, alpha=1 - beta1)"),
+            (V_LINE, "v.mul(beta2).addcmul(gradient, gradient, value=1 - beta2)"),
+            (M_HAT, "(1 - beta2**step) ** 0.5 / (1 - beta1**step) * m"),
+            (V_HAT, "v"),
+            ("gradient", "g"),
+            ("step", "t"),
+        ),
+        "by_lerp: the moments are interpolated, and the answer is a list": (
+            (M, "m.lerp(gradient, 1 - beta1)"),
+            (V_LINE, "v.lerp(gradient.pow(2), 1 - beta2)"),
+            (f"{QUOTIENT}, m, v", "[m_hat.div(v_hat.pow(0.5).add(eps)), m, v]"),
+        ),
+    },
+}

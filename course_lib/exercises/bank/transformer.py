@@ -17,7 +17,7 @@ from course_lib.exercises.checking.layer_trials import (
     loudness,
     sees_later,
 )
-from course_lib.exercises.checking.mistake import ignored, mistakes_of
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     D_K,
     H,
@@ -192,7 +192,6 @@ EXERCISES = (
 
 # known mistakes
 
-model = mistakes_of("transformer", "Transformer")
 
 SCALE = " * math.sqrt(self.config.d_model)"
 SOURCE, TARGET = "self.src_embedding(src)", "self.tgt_embedding(tgt)"
@@ -206,173 +205,121 @@ ENCODED = "self.encoder(self.positions(vectors), padding_mask(src, self.config.p
 LOGITS = "return self.output(self.hidden(tgt, memory, src))"
 SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)"
 
-WORDS = (
-    model(
-        "scale_missing: neither the source's nor the target's vectors are multiplied by √d_model",
-        (SCALE, ""),
-    ),
-    *(
-        model(
+
+MISTAKES = {
+    "Transformer": {
+        "scale_missing: neither the source's nor the target's vectors are multiplied by √d_model": (
+            SCALE,
+            "",
+        ),
+        **{
             f"scale_missing_{side}: the {other}'s vectors are multiplied by √d_model, but the "
-            f"{side}'s are not",
-            (lookup + SCALE, lookup),
-        )
-        for side, other, lookup in (("source", "target", SOURCE), ("target", "source", TARGET))
-    ),
-    model(
-        "scale_divided: the vectors are divided by √d_model instead of multiplied by it",
-        (SCALE, SCALE.replace("*", "/")),
-    ),
-    model(
-        "scale_d_model: the vectors are multiplied by d_model instead of √d_model",
-        ("math.sqrt(self.config.d_model)", "self.config.d_model"),
-    ),
-    model(
-        "positions_missing: the positional encoding is built but never added",
-        (PLACED, "vectors"),
-        seen="Lightning-AI/pytorch-lightning #20099",
-    ),
-    *(
-        model(
+            f"{side}'s are not": (lookup + SCALE, lookup)
+            for side, other, lookup in (("source", "target", SOURCE), ("target", "source", TARGET))
+        },
+        "scale_divided: the vectors are divided by √d_model instead of multiplied by it": (
+            SCALE,
+            SCALE.replace("*", "/"),
+        ),
+        "scale_d_model: the vectors are multiplied by d_model instead of √d_model": (
+            "math.sqrt(self.config.d_model)",
+            "self.config.d_model",
+        ),
+        "positions_missing: the positional encoding is built but never added "
+        "[Lightning-AI/pytorch-lightning #20099]": (PLACED, "vectors"),
+        **{
             f"positions_missing_{side}: "
-            f"no positions are added to the {side}, so the order of its tokens is lost",
-            (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
-        )
-        for side, stack in (("source", "encoder"), ("target", "decoder"))
-    ),
-    model(
+            f"no positions are added to the {side}, so the order of its tokens is lost": (
+                f"self.{stack}({PLACED}",
+                f"self.{stack}(vectors",
+            )
+            for side, stack in (("source", "encoder"), ("target", "decoder"))
+        },
         "positions_before_scaling: the positions are added before the multiplication by √d_model, "
-        "so they are scaled as well",
-        (SOURCE + SCALE, f"self.positions({SOURCE}){SCALE}"),
-        (TARGET + SCALE, f"self.positions({TARGET}){SCALE}"),
-        (PLACED, "vectors"),
-    ),
-    *(
-        model(
+        "so they are scaled as well": (
+            (SOURCE + SCALE, f"self.positions({SOURCE}){SCALE}"),
+            (TARGET + SCALE, f"self.positions({TARGET}){SCALE}"),
+            (PLACED, "vectors"),
+        ),
+        **{
             f"positions_before_scaling_{side}: "
-            f"the {side}'s positions are added before the multiplication by √d_model",
-            (words + SCALE, f"self.positions({words}){SCALE}"),
-            (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
-        )
-        for side, stack, words in (("source", "encoder", SOURCE), ("target", "decoder", TARGET))
-    ),
-    model(
-        "target_through_source_embedding: src_embedding is also used for the target's ids",
-        (TARGET, "self.src_embedding(tgt)"),
-    ),
-)
-
-MASKS = (
-    model(
-        "causal_missing: the decoder gets no causal mask, so every position sees the token that "
-        "it must predict",
-        (PAST_LINE, ""),
-        (SELF, OWN),
-        seen="alex-matton/causal-transformer-decoder #1; huggingface/transformers #48745",
-    ),
-    model(
-        "causal_one_ahead: the causal mask is off by one, so every position sees the token that "
-        "it must predict",
-        (PAST, "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).tril(1)"),
-    ),
-    model(
+            f"the {side}'s positions are added before the multiplication by √d_model": (
+                (words + SCALE, f"self.positions({words}){SCALE}"),
+                (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
+            )
+            for side, stack, words in (("source", "encoder", SOURCE), ("target", "decoder", TARGET))
+        },
+        "target_through_source_embedding: src_embedding is also used for the target's ids": (
+            TARGET,
+            "self.src_embedding(tgt)",
+        ),
+        "causal_missing: the decoder gets no causal mask, so every position sees the token that it "
+        "must predict [alex-matton/causal-transformer-decoder "
+        "#1; huggingface/transformers #48745]": ((PAST_LINE, ""), (SELF, OWN)),
+        "causal_one_ahead: the causal mask is off by one, so every position sees the token that it "
+        "must predict": (PAST, "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).tril(1)"),
         "causal_inverted: the causal mask is inverted, as torch.nn expects, but here True means "
-        "*may look*",
-        (PAST, f"~{PAST}"),
-        seen="hkproj/pytorch-transformer #19",
-    ),
-    model(
+        "*may look* [hkproj/pytorch-transformer #19]": (PAST, f"~{PAST}"),
         "cross_mask_from_target: cross-attention gets the target's padding mask instead of the "
-        "source's",
-        (CROSS, "cross_mask = padding_mask(tgt, self.config.pad_id)"),
-        seen="keras-team/keras-io #1046; fchollet/deep-learning-with-python-notebooks #209",
-    ),
-    model(
+        "source's [keras-team/keras-io #1046; fchollet/deep-learning-with-python-notebooks #209]": (
+            CROSS,
+            "cross_mask = padding_mask(tgt, self.config.pad_id)",
+        ),
         "cross_mask_missing: cross-attention gets no mask, so the decoder attends to the source's "
-        "padding",
-        (CROSS, "cross_mask = None"),
-    ),
-    model(
-        "encoder_unmasked: the encoder gets no mask, so its tokens attend to padding",
-        (ENCODED, f"self.encoder({PLACED})"),
-        seen="longzw1997/Open-GroundingDino #115",
-    ),
-    model(
+        "padding": (CROSS, "cross_mask = None"),
+        "encoder_unmasked: the encoder gets no mask, so its tokens attend to padding "
+        "[longzw1997/Open-GroundingDino #115]": (ENCODED, f"self.encoder({PLACED})"),
         "target_padding_missing: the decoder's self-attention gets the causal mask but not the "
-        "target's padding mask",
-        (SELF, "past"),
-        seen="minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
-    ),
-    model(
+        "target's padding "
+        "mask [minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537]": (SELF, "past"),
         "masks_joined_by_or: the causal mask and the padding mask are combined with `|`, so a "
-        "token is visible if either mask allows it; use `&`",
-        (SELF, f"past | {OWN}"),
-    ),
-    model(
+        "token is visible if either mask allows it; use `&`": (SELF, f"past | {OWN}"),
         "padding_inverted: the padding masks are inverted, as torch.nn expects, but here True "
-        "means *may look*",
-        ("padding_mask(", "~padding_mask("),
-    ),
-    model(
-        "pad_id_zero: the padding id is always 0, and config.pad_id is ignored",
-        ("self.config.pad_id", "0"),
-        seen="INK-USC/MHGRN #8; wzhouad/RE_improved_baseline #3",
-    ),
-)
-
-PARTS = (
-    model(
-        "softmax_inside: the model ends with a softmax, and the loss applies a second one",
-        (LOGITS, f"{LOGITS}.softmax(dim=-1)"),
-        seen="bowang-lab/Transformer-GCN-QA #32; bkitano/llama-from-scratch #5",
-    ),
-    model(
-        "log_softmax_inside: the model ends with a log_softmax, but it must return logits",
-        (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
-    ),
-    model(
-        "output_not_tied: the output layer has its own matrix instead of sharing the embedding's",
-        ('c.tie_embeddings != "none"', "False"),
-    ),
-    model("output_bias: the output layer has a bias", (", bias=False", "")),
-    model(
+        "means *may look*": ("padding_mask(", "~padding_mask("),
+        "pad_id_zero: the padding id is always 0, and config.pad_id is ignored [INK-USC/MHGRN #8; "
+        "wzhouad/RE_improved_baseline #3]": ("self.config.pad_id", "0"),
+        "softmax_inside: the model ends with a softmax, and the loss applies a second one "
+        "[bowang-lab/Transformer-GCN-QA "
+        "#32; bkitano/llama-from-scratch #5]": (LOGITS, f"{LOGITS}.softmax(dim=-1)"),
+        "log_softmax_inside: the model ends with a log_softmax, but it must return logits": (
+            LOGITS,
+            f"{LOGITS}.log_softmax(dim=-1)",
+        ),
+        "output_not_tied: the output layer has its own matrix instead of sharing the embedding's": (
+            'c.tie_embeddings != "none"',
+            "False",
+        ),
+        "output_bias: the output layer has a bias": (", bias=False", ""),
         "initialize_missing: `initialize` is not called, so the initial embeddings are √d_model "
-        "times too large",
-        ("\n        initialize(self)\n", "\n"),
-        seen="pytorch/translate #220",
-    ),
-    model(
+        "times too large [pytorch/translate #220]": ("\n        initialize(self)\n", "\n"),
         "dropout_always_on: F.dropout is called without training=self.training, so it is also "
-        "active in eval mode",
-        (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
-        seen="pytorch/pytorch #26338",
-    ),
-    *ignored(
-        model,
-        ("norm_first", (SIZES, SIZES.replace("c.norm_first", "False"))),
-        ("activation", (SIZES, SIZES.replace(", c.activation", ""))),
-    ),
-)
-
-MISTAKES = (*WORDS, *MASKS, *PARTS)
+        "active in "
+        "eval mode [pytorch/pytorch #26338]": (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
+        **ignored(
+            ("norm_first", (SIZES, SIZES.replace("c.norm_first", "False"))),
+            ("activation", (SIZES, SIZES.replace(", c.activation", ""))),
+        ),
+    },
+}
 
 
 # right answers
 
 UPPER = "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).triu(1)"
 
-ANSWERS = (
-    model(
-        "without_helpers: the masks are spelled out, and the output owns the shared matrix",
-        ("_vocab_size, c.d_model)", "_vocab_size, c.d_model, padding_idx=c.pad_id)"),
-        (
-            "self.output.weight = self.tgt_embedding.weight",
-            "self.tgt_embedding.weight = self.output.weight",
+ANSWERS = {
+    "Transformer": {
+        "without_helpers: the masks are spelled out, and the output owns the shared matrix": (
+            ("_vocab_size, c.d_model)", "_vocab_size, c.d_model, padding_idx=c.pad_id)"),
+            (
+                "self.output.weight = self.tgt_embedding.weight",
+                "self.tgt_embedding.weight = self.output.weight",
+            ),
+            (SCALE, ".mul(self.config.d_model**0.5)"),
+            (PAST, f"~{UPPER}"),
+            (OWN, "(tgt != self.config.pad_id)[:, None, None]"),
+            ("padding_mask(src, self.config.pad_id)", "(src != self.config.pad_id)[:, None, None]"),
+            ("hidden(", "read_target("),
         ),
-        (SCALE, ".mul(self.config.d_model**0.5)"),
-        (PAST, f"~{UPPER}"),
-        (OWN, "(tgt != self.config.pad_id)[:, None, None]"),
-        ("padding_mask(src, self.config.pad_id)", "(src != self.config.pad_id)[:, None, None]"),
-        ("hidden(", "read_target("),
-    ),
-)
+    },
+}

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from course_lib.exercises.checking.contents import BANK, chapters, look_up
-from course_lib.exercises.checking.mistake import Mistake, course_definition
+from course_lib.exercises.checking.mistake import Mistake, course_definition, mistakes_of
 from course_lib.exercises.checking.report import Stage
 from course_lib.exercises.checking.trial import Trial, errors_trial, usual_settings
 
@@ -113,16 +113,20 @@ def find_exercise(name: str) -> Exercise:
     return look_up(name, _catalogue(), "exercise")
 
 
+@cache
 def known_mistakes(name: str) -> list[Mistake]:
     """Return the known mistakes for an exercise."""
-    bank = _room(find_exercise(name).module).MISTAKES
-    return [mistake for mistake in bank if mistake.exercise == name]
+    module = find_exercise(name).module
+    room = _room(module)
+    patterns = getattr(room, "PATTERNS", {})
+    return mistakes_of(module, name, room.MISTAKES.get(name, {}), patterns)
 
 
+@cache
 def right_ways(name: str) -> list[Mistake]:
     """Return the edits that turn the course's definition into correct answers in other styles."""
-    bank = _room(find_exercise(name).module).ANSWERS
-    return [way for way in bank if way.exercise == name]
+    module = find_exercise(name).module
+    return mistakes_of(module, name, _room(module).ANSWERS.get(name, {}))
 
 
 def right_answers(name: str) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -9,6 +10,8 @@ from importlib import import_module
 from typing import Any
 
 NOTHING: Mapping[str, Any] = {}
+Edit = tuple[str, str]  # a passage in the correct source, and its replacement
+Edits = Edit | tuple[Edit, ...]
 PRELUDE = """\
 import math
 
@@ -39,7 +42,7 @@ class Mistake:
     module: str
     name: str
     sentence: str
-    edits: tuple[tuple[str, str], ...]
+    edits: tuple[Edit, ...]
     seen: str = ""
     pattern: str = ""
 
@@ -87,27 +90,31 @@ def define(
     return names[name]
 
 
-def mistakes_of(module: str, exercise: str) -> Callable[..., Mistake]:
-    """Return a function that creates the known mistakes for one exercise."""
+def mistake_of(
+    module: str, exercise: str, text: str, *edits: Edit, patterns: Mapping[str, str] = NOTHING
+) -> Mistake:
+    """Create a mistake from ``"short_name: sentence"`` and the edits that produce it.
 
-    def mistake(text: str, *edits: tuple[str, str], seen: str = "", pattern: str = "") -> Mistake:
-        """Create a mistake from ``"short_name: sentence"`` and the edits that produce it."""
-        name, _, sentence = text.partition(": ")
-        if not name.isidentifier() or not sentence:
-            raise ValueError(f"write 'short_name: what the code does', got {text!r}")
-        return Mistake(exercise, module, name, sentence, edits, seen, pattern)
-
-    return mistake
-
-
-def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mistake, ...]:
-    """Create a ``Mistake`` for each case: an argument's name and the edits that leave it unused."""
-    return tuple(
-        make(f"{name}_ignored: `{name}` is accepted but never used", *edits)
-        for name, *edits in cases
-    )
+    The text may end with public code that contains the mistake, such as ``[owner/repository #1]``.
+    """
+    parts = re.fullmatch(r"(\w+): (.+?)(?: \[([^\]]+/[^\]]+)\])?", text)
+    if parts is None:
+        raise ValueError(f"write 'short_name: what the code does', got {text!r}")
+    name, sentence, seen = parts.groups(default="")
+    return Mistake(exercise, module, name, sentence, edits, seen, patterns.get(name, ""))
 
 
-def each(make: Callable[..., Mistake], old: str, *cases: tuple[str, str]) -> tuple[Mistake, ...]:
-    """Create mistakes that all replace the same passage."""
-    return tuple(make(text, (old, new)) for text, new in cases)
+def mistakes_of(
+    module: str, exercise: str, table: Mapping[str, Edits], patterns: Mapping[str, str] = NOTHING
+) -> list[Mistake]:
+    """Create all mistakes in a table, which maps each text to one or more edits."""
+    several = {text: (e,) if isinstance(e[0], str) else e for text, e in table.items()}
+    return [
+        mistake_of(module, exercise, text, *edits, patterns=patterns)  # type: ignore[arg-type]
+        for text, edits in several.items()
+    ]
+
+
+def ignored(*cases: tuple[Any, ...]) -> dict[str, Edits]:
+    """Return a mistake for each case: an argument's name and the edits that leave it unused."""
+    return {f"{name}_ignored: `{name}` is accepted but never used": tuple(e) for name, *e in cases}

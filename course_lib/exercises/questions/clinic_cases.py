@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from course_lib.exercises.checking.exercise import known_mistakes
-from course_lib.exercises.checking.mistake import Mistake, mistakes_of
+from course_lib.exercises.checking.mistake import Mistake, mistake_of
 from course_lib.exercises.questions.clinic_measures import (
     Measurement,
     alone_and_in_a_batch,
@@ -67,9 +68,9 @@ def case(
     return Case(name, measure, probe, mistakes, fresh)
 
 
-transformer = mistakes_of("transformer", "Transformer")
-decoder = mistakes_of("decoder", "Decoder")
-attention = mistakes_of("multi_head", "attention_output")
+transformer = partial(mistake_of, "transformer", "Transformer")
+decoder = partial(mistake_of, "decoder", "Decoder")
+attention = partial(mistake_of, "multi_head", "attention_output")
 SDPA = "F.scaled_dot_product_attention(query, key, value, mask, dropout_p)"
 OWN = "padding_mask(tgt, self.config.pad_id)"
 ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
@@ -91,7 +92,8 @@ CASES = (
     ),
     case(
         "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
-        mistakes_of("exercises.clinic_models", "sequence_loss")(
+        mistake_of(
+            "exercises.clinic_models", "sequence_loss",
             "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens "
             "that it reads",
             ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
@@ -101,18 +103,18 @@ CASES = (
         "few_parameters_move", what_the_optimizer_gets, "parameters registered",
         catalogued("Encoder", "plain_list"),
         decoder(
-            "plain_list: the layers are in a Python list, so no optimizer finds their parameters",
+            "plain_list: the layers are in a Python list, so no optimizer finds their parameters "
+            "[maruya24/pytorch_robotics_transformer #3]",
             ("nn.ModuleList(layers)", "layers"),
-            seen="maruya24/pytorch_robotics_transformer #3",
         ),
     ),
     case(
         "loss_stops", one_row, "overfit one batch",
         transformer(
             "softmax_before_cross_entropy: the model returns probabilities, and cross-entropy "
-            "applies a second softmax",
+            "applies a second softmax "
+            "[nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2]",
             ("memory, src))", "memory, src)).softmax(dim=-1)"),
-            seen="nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
         ),
     ),
     case(
@@ -131,10 +133,10 @@ CASES = (
         "another_loss_in_eval_mode", both_modes, "training and eval mode",
         transformer(
             "causal_in_training_only: the causal mask is used in training mode only, so in eval "
-            "mode each position attends to later ones",
+            "mode each position attends to later ones "
+            "[shiyu-coder/Kronos #199]",
             (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
              "        self_mask = self_mask & past if self.training else self_mask"),
-            seen="shiyu-coder/Kronos #199",
         ), fresh=False,
     ),
     case(
@@ -153,14 +155,14 @@ CASES = (
         "nan_in_half_precision", half_precision, "finite numbers",
         attention(
             "softmax_without_maximum: the softmax does not subtract the largest score before exp, "
-            "which overflows above 11 in float16",
+            "which overflows above 11 in float16 "
+            "[NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53]",
             (f"return {SDPA}", "scores = query @ key.transpose(-2, -1) / "
              "query.size(-1) ** 0.5\n    if mask is not None:\n"
              '        scores = scores.masked_fill(~mask, float("-inf"))\n'
              "    weights = scores.exp()\n"
              "    weights = weights / weights.sum(dim=-1, keepdim=True)\n"
              "    return weights @ value"),
-            seen="NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
         ), fresh=False,
     ),
     case(
@@ -179,10 +181,10 @@ CASES = (
         "other_answers_than_elsewhere", weights_of_another, "attention scores",
         attention(
             "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one "
-            "head",
+            "head "
+            "[karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65]",
             (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
             ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
-            seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
         ), fresh=False,
     ),
 )  # fmt: skip

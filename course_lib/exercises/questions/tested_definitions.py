@@ -1,8 +1,10 @@
 """Definitions that learners write tests for, along with wrong versions and other correct ones."""
 
+from functools import partial
+
 from torch import Tensor
 
-from course_lib.exercises.checking.mistake import mistakes_of
+from course_lib.exercises.checking.mistake import mistake_of
 from course_lib.modern_decoder import apply_rope, rope_angles
 
 
@@ -18,10 +20,10 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
     return apply_rope(x, angles)
 
 
-softmax_version = mistakes_of("exercises.questions.tested_definitions", "softmax")
-rotation = mistakes_of("exercises.questions.tested_definitions", "rotate")
-places = mistakes_of("positions", "PositionalEncoding")
-cache = mistakes_of("kv_cache", "AttentionCache")
+softmax_version = partial(mistake_of, "exercises.questions.tested_definitions", "softmax")
+rotation = partial(mistake_of, "exercises.questions.tested_definitions", "rotate")
+places = partial(mistake_of, "positions", "PositionalEncoding")
+cache = partial(mistake_of, "kv_cache", "AttentionCache")
 ROWS = "self.encoding[start:end]"
 ROTATED = "apply_rope(x, angles)"
 RIGHT_WAYS = (
