@@ -90,7 +90,6 @@ def compared(label: str, rewards: Tensor, **options: Any) -> Trial:
 EXERCISES = (
     Exercise(
         "answer_mask",
-        "assistant",
         15,
         core={
             "answers": (masks("three chats with padding", CHATS),),
@@ -109,11 +108,9 @@ EXERCISES = (
                 masks("an answer without [end] before another", REOPENED),
             ),
         },
-        unnamed=("opened > closed", "opened < closed"),
     ),
     Exercise(
         "dpo_loss",
-        "assistant",
         10,
         core={
             "formula": (preferred("five pairs"), same_model),
@@ -126,11 +123,9 @@ EXERCISES = (
         ),
         extras={"large margins": (preferred("answers that are very unlikely", 400.0, beta=2.0),)},
         rejects=("(torch.ones(3), torch.ones(3), torch.ones(3), torch.ones(1))",),
-        unnamed=(".mean()", ".square().mean()"),
     ),
     Exercise(
         "group_advantages",
-        "assistant",
         8,
         core={
             "groups": (compared("three groups of five", REWARDS),),
@@ -143,11 +138,9 @@ EXERCISES = (
         ),
         extras={"eps": (compared("eps=0.5", REWARDS, eps=0.5),)},
         rejects=("(torch.tensor([[0, 1]]))", "(torch.ones(3, 1))"),
-        unnamed=("rewards - mean", "rewards - 0.5 * mean"),
     ),
     Exercise(
         "clipped_policy_loss",
-        "assistant",
         25,
         core={
             "first update": (reinforced("the model that sampled the answers", 0.0),),
@@ -169,7 +162,6 @@ EXERCISES = (
             "(*3 * [torch.ones(2, 3)], torch.ones(2), torch.ones(2, 1) > 0)",
             "(*3 * [torch.ones(2, 3)], torch.ones(1), torch.ones(2, 3) > 0)",
         ),
-        unnamed=("(gain - kl_weight * kl)", "(gain.sin() - kl_weight * kl)"),
     ),
 )
 

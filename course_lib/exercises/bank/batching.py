@@ -46,7 +46,6 @@ def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> 
 EXERCISES = (
     Exercise(
         "batch_by_tokens",
-        "batching",
         20,
         core={"batches": (calls("pairs of several lengths", CUTS, by_lengths, says=RULE),)},
         formula="Without pairs, there are no batches.",
@@ -60,7 +59,6 @@ EXERCISES = (
         ),
         extras={"no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),)},
         rejects=("([(3, 4)], 6)", "([(1, 1), (5, 2), (2, 2)], 6)"),
-        unnamed=("sum(grown) > tokens", "sum(grown) > 0.8 * tokens"),
     ),
 )
 

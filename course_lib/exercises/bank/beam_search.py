@@ -78,7 +78,6 @@ def language(
 EXERCISES = (
     Exercise(
         "beam_step",
-        "beam_search",
         25,
         core={
             "continuations": (
@@ -151,7 +150,6 @@ EXERCISES = (
             "these 2K numbers with `torch.cat`. The K-th best of them is the lowest total with "
             "which an end counts.",
         ),
-        unnamed=("ended < bar", "ended < bar + 0.7"),
     ),
 )
 

@@ -17,7 +17,6 @@ NONE = "A process may have no tokens, and then its factor is 0."
 EXERCISES = (
     Exercise(
         "token_loss_scale",
-        "data_parallel",
         8,
         core={
             "factor": (
@@ -38,7 +37,6 @@ EXERCISES = (
             "no tokens": (calls("a process without tokens", {"factor": (0, 12, 3)}, says=NONE),)
         },
         rejects=("(1, 2, 0)", "(0, 0, 2)", "(3, 2, 2)"),
-        unnamed=("world_size * num_tokens / all_tokens", "1 + num_tokens"),
     ),
 )
 

@@ -72,7 +72,6 @@ def reads_hidden_memory(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 EXERCISES = (
     Exercise(
         "DecoderLayer",
-        "decoder",
         25,
         core={
             "formula": (module_trial("no masks", SIZES, inputs(masked=False)),),
@@ -109,7 +108,6 @@ EXERCISES = (
             **dropout_trials(SIZES, inputs(), ("self_attn", "cross_attn", "feed_forward")),
             "names": (names_trial(SIZES),),
         },
-        unnamed=("return self.add_norm3(x,", "return 2 * self.add_norm3(x,"),
     ),
 )
 

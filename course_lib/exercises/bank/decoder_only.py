@@ -131,7 +131,6 @@ def new_model(candidate: Callable) -> dict[str, float]:
 EXERCISES = (
     Exercise(
         "random_windows",
-        "decoder_only",
         12,
         core={"windows": (steps, whole_text), "start": (starts,)},
         hints=(
@@ -144,11 +143,9 @@ EXERCISES = (
         ),
         extras={"generator": (generators,)},
         rejects=("(torch.arange(9), 0, 3)", "(torch.arange(9), 2, 0)", "(torch.arange(9), 2, 9)"),
-        unnamed=("window[:, 1:]", "window[:, 1:].flip(1)"),
     ),
     Exercise(
         "DecoderOnly",
-        "decoder_only",
         20,
         core={
             "parameters": (parameters_trial({"config": SINES}, PARTS),),
@@ -198,7 +195,6 @@ EXERCISES = (
             "names": (names_trial({"config": SINES}),),
         },
         rejects=("(SINES)(torch.tensor([[99]]))", "(SINES)(torch.zeros(1, 99).long())"),
-        unnamed=("return self.output(", "return 2 * self.output("),
     ),
 )
 

@@ -183,7 +183,6 @@ def encoded_once(candidate: Callable) -> dict[str, bool]:
 EXERCISES = (
     Exercise(
         "greedy_decode",
-        "decoding",
         40,
         core={
             "sentences": (
@@ -215,11 +214,9 @@ EXERCISES = (
             "(small_model(), torch.tensor([[3]]), bos_id=1, eos_id=2, max_new_tokens=0)",
             "(small_model(), torch.tensor([[3]]), bos_id=1, eos_id=1)",
         ),
-        unnamed=(": position + 1]", ": position + 1].flip(1)"),
     ),
     Exercise(
         "sample_tokens",
-        "decoding",
         30,
         core={
             "probabilities": (drawn("the logits alone", FALLING, SAMPLED),),
@@ -249,7 +246,6 @@ EXERCISES = (
             "generator": (generators,),
             "errors": (rejected,),
         },
-        unnamed=("scores.softmax(dim=-1)", "scores.softmax(dim=-1).sqrt()"),
     ),
 )
 

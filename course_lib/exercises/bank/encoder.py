@@ -87,7 +87,6 @@ def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 EXERCISES = (
     Exercise(
         "EncoderLayer",
-        "encoder",
         25,
         core={
             "formula": (
@@ -127,11 +126,9 @@ EXERCISES = (
             "(6, 3, 8)(torch.ones(2, 4, 5))",
             "(6, 3, 8)(torch.ones(2, 4, 6), torch.ones(4, 4))",
         ),
-        unnamed=("return self.add_norm2(x,", "return 2 * self.add_norm2(x,"),
     ),
     Exercise(
         "Encoder",
-        "encoder",
         15,
         core={
             "layers": (called("three layers", STACK),),
@@ -174,7 +171,6 @@ EXERCISES = (
             "names": (names_trial(STACK),),
         },
         rejects=("(0, 6, 3, 8)",),
-        unnamed=("x = layer(x, mask)", "x = layer(x, mask).relu()"),
     ),
 )
 

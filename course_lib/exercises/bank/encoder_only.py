@@ -152,7 +152,6 @@ def cut(label: str, height: int, width: int, size: int) -> Any:
 EXERCISES = (
     Exercise(
         "mask_tokens",
-        "encoder_only",
         25,
         core={"choice": (choice,), "fates": (fates,), "new tensors": (ids_kept,)},
         hints=(
@@ -166,11 +165,9 @@ EXERCISES = (
             "`pad_id` everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
         ),
         extras={"generator": (draws,)},
-        unnamed=("< 0.15", "< 0.5"),
     ),
     Exercise(
         "mean_pool",
-        "encoder_only",
         10,
         core={
             "mean": (pooled("padding at the end", END),),
@@ -200,11 +197,9 @@ EXERCISES = (
             "(torch.ones(2, 3, 4), torch.ones(2, 3))",
             "(torch.ones(2, 3, 4), torch.ones(1, 3).bool())",
         ),
-        unnamed=("clamp(min=1)", "clamp(min=4)"),
     ),
     Exercise(
         "patches",
-        "encoder_only",
         15,
         core={
             "squares": (cut("patches of 2 × 2", 4, 6, 2),),
@@ -218,7 +213,6 @@ EXERCISES = (
             "has the shape (B, size², L), so swap its last two axes.",
         ),
         extras={"rest": (rest,)},
-        unnamed=("stride=size)", "stride=size).flip(1)"),
     ),
 )
 

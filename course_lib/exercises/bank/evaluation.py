@@ -33,7 +33,6 @@ def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Tr
 EXERCISES = (
     Exercise(
         "token_accuracy",
-        "evaluation",
         10,
         core={
             "accuracy": (
@@ -55,7 +54,6 @@ EXERCISES = (
             "(torch.ones(1, 2, 4) * math.nan, torch.tensor([[1, 2]]), 0)",
             "(torch.ones(1, 2, 4), torch.tensor([[0, 0]]), 0)",
         ),
-        unnamed=("right.sum().item() /", "right.sum().item() ** 0.5 /"),
     ),
 )
 

@@ -60,7 +60,6 @@ def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
 EXERCISES = (
     Exercise(
         "FeedForward",
-        "feed_forward",
         20,
         core={
             "parameters": (parameters_trial(SIZES, LAYERS),),
@@ -90,7 +89,6 @@ EXERCISES = (
             "names": (names_trial(SIZES),),
         },
         rejects=("(0, 8)", '(4, 8, activation="sine")', "(4, 8)(torch.ones(2, 3))"),
-        unnamed=("self.linear2(self.dropout(features))", "self.linear2(features.sin())"),
     ),
 )
 

@@ -123,7 +123,6 @@ def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
 EXERCISES = (
     Exercise(
         "CausalSelfAttention",
-        "gpt",
         25,
         core={
             "parameters": (parameters_trial(PLAIN, LAYERS),),
@@ -152,11 +151,9 @@ EXERCISES = (
             "names": (names_trial(PLAIN),),
         },
         rejects=("(10, 3)",),
-        unnamed=("join_heads(heads)", "join_heads(heads.flip(1))"),
     ),
     Exercise(
         "GPT",
-        "gpt",
         15,
         core={
             "logits": (
@@ -181,7 +178,6 @@ EXERCISES = (
             "(SMALL)(torch.zeros(1, 99).long())",
             "(SMALL)(torch.tensor([[1, 2]]), torch.tensor([[1]]))",
         ),
-        unnamed=("x = layer(x)", "x = layer(0.9 * x)"),
     ),
 )
 

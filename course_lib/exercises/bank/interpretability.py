@@ -100,7 +100,6 @@ def has_hooks(model: nn.Module) -> bool:
 EXERCISES = (
     Exercise(
         "logit_lens",
-        "interpretability",
         10,
         core={
             "logits": (
@@ -117,11 +116,9 @@ EXERCISES = (
             "Inside `with hooked(model):`, call `model.norm` and then `model.output`.",
         ),
         extras={"mode": (in_training(),), "errors": (failing(),)},
-        unnamed=("model.output(model.norm(stream))", "model.output(0.5 * model.norm(stream))"),
     ),
     Exercise(
         "ablate_head",
-        "interpretability",
         15,
         core={
             "logits": (
@@ -141,11 +138,9 @@ EXERCISES = (
         ),
         extras={"mode": (in_training(1, 2),), "errors": (failing(1, 2),)},
         rejects=("(small(), IDS, 3, 0)", "(small(), IDS, 0, 3)", "(small(), IDS, -1, 0)"),
-        unnamed=("heads[:, :, head] = 0", "heads[:, :, head] = 1"),
     ),
     Exercise(
         "patch_activations",
-        "interpretability",
         15,
         core={
             "logits": (
@@ -169,7 +164,6 @@ EXERCISES = (
             "(small(), IDS, SOURCE, 3, 0)",
             "(small(), IDS, SOURCE, 0, 5)",
         ),
-        unnamed=("= source[:, position]", "= 2 * source[:, position]"),
     ),
 )
 

@@ -212,7 +212,6 @@ def rejected_by_the_engine(candidate: Callable) -> dict[str, str]:
 EXERCISES = (
     Exercise(
         "AttentionCache",
-        "kv_cache",
         20,
         core={
             "append": (
@@ -237,11 +236,9 @@ EXERCISES = (
         ),
         extras={"room": (preallocated,), "errors": (rejected_by_the_cache,)},
         methods=("append", "reorder"),
-        unnamed=("start : self.length] = keys", "start : self.length] = keys.flip(1)"),
     ),
     Exercise(
         "DecodingEngine",
-        "kv_cache",
         25,
         core={
             "one token at a time": (
@@ -273,7 +270,6 @@ EXERCISES = (
         ),
         extras={"no gradients": (without_gradients,), "errors": (rejected_by_the_engine,)},
         methods=("step",),
-        unnamed=("x = layer.step(x, self.cross_mask)", "x = layer.step(2 * x, self.cross_mask)"),
     ),
 )
 

@@ -47,7 +47,6 @@ def device_asked(candidate: Callable[..., Tensor]) -> dict[str, str]:
 EXERCISES = (
     Exercise(
         "causal_mask",
-        "masks",
         10,
         core={
             "triangle": (visible_positions, function_trial("length 4", {"length": 4}, ("mask",))),
@@ -63,11 +62,9 @@ EXERCISES = (
         ),
         extras={"device": (device_asked,)},
         rejects=("(0)", "(-1)"),
-        unnamed=(".tril()", ".tril().fliplr()"),
     ),
     Exercise(
         "padding_mask",
-        "masks",
         10,
         core={
             "real tokens": (padded("sentences padded at the end", RIGHT, 3), visible_tokens),
@@ -85,7 +82,6 @@ EXERCISES = (
             "with `None` or `unsqueeze`.",
         ),
         rejects=("(torch.ones(3), 0)", "(torch.ones(2, 1, 3), 0)"),
-        unnamed=("(ids != pad_id)", "(ids != pad_id).roll(1, 1)"),
     ),
 )
 

@@ -103,7 +103,6 @@ def named(candidate: Callable) -> dict[str, str]:
 EXERCISES = (
     Exercise(
         "apply_rope",
-        "modern_decoder",
         15,
         core={
             "rotation": (
@@ -127,11 +126,9 @@ EXERCISES = (
         ),
         extras={"half precision": (in_half_precision,)},
         rejects=("(torch.ones(5, 4), torch.ones(1, 2))", "(torch.ones(5, 4), torch.ones(5, 1))"),
-        unnamed=("even * sine + odd * cosine", "even * sine + odd"),
     ),
     Exercise(
         "RMSNorm",
-        "modern_decoder",
         10,
         core={
             "parameters": (parameters_trial({"d_model": D_K}, GAINS),),
@@ -162,11 +159,9 @@ EXERCISES = (
             "names": (names_trial({"d_model": D_K}),),
         },
         rejects=("(4)(torch.ones(2, 1))",),
-        unnamed=(".rsqrt()", ".pow(-0.4)"),
     ),
     Exercise(
         "SwiGLU",
-        "modern_decoder",
         10,
         core={
             "parameters": (parameters_trial(SIZES, LAYERS),),
@@ -184,11 +179,9 @@ EXERCISES = (
             "Return `self.linear2(F.silu(self.gate(x)) * self.linear1(x))`.",
         ),
         extras={"names": (names_trial(SIZES),)},
-        unnamed=("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()"),
     ),
     Exercise(
         "GroupedQueryAttention",
-        "modern_decoder",
         20,
         core={
             "project": (projected(ROTATES, GROUPS, *TOKENS.values()),),
@@ -212,7 +205,6 @@ EXERCISES = (
         ),
         extras={"without angles": (grouped("no angles", "angles"),), "names": (named,)},
         methods=("project", "forward"),
-        unnamed=("apply_rope(q, angles)", "apply_rope(q, 2 * angles)"),
     ),
 )
 

@@ -108,7 +108,6 @@ def dropped(label: str, **options: Any) -> Trial:
 EXERCISES = (
     Exercise(
         "split_heads",
-        "multi_head",
         10,
         core={
             "heads": (
@@ -123,11 +122,9 @@ EXERCISES = (
             "swaps tokens and heads.",
         ),
         extras={"no batch": (split("one sentence, no batch", T, H * D_K),)},
-        unnamed=(".transpose(-3, -2)", ".transpose(-3, -2).flip(-2)"),
     ),
     Exercise(
         "MultiHeadAttention",
-        "multi_head",
         40,
         core={
             "parameters": (parameters_trial(PLAIN, FOUR),),
@@ -180,10 +177,6 @@ EXERCISES = (
             "names": (names_trial(PLAIN),),
         },
         rejects=("(10, 3)", "(6, 0)", "(6, 3, dropout=1.5)"),
-        unnamed=(
-            "self.w_o(join_heads(heads)), weights",
-            "self.w_o(join_heads(heads).tanh()), weights",
-        ),
     ),
 )
 

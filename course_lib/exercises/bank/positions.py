@@ -87,7 +87,6 @@ SUM = [module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape i
 EXERCISES = (
     Exercise(
         "sinusoidal_encoding",
-        "positions",
         15,
         core={
             "formula": (
@@ -111,11 +110,9 @@ EXERCISES = (
         ),
         extras={"odd width": (table("an odd d_model", MAX_LEN, 5), table("d_model=1", T, 1))},
         rejects=("(0, 4)", "(3, 0)"),
-        unnamed=("10000 **", "9000 **"),
     ),
     Exercise(
         "PositionalEncoding",
-        "positions",
         10,
         core={"sum": SUM, "not learned": (learned,)},
         extras={
@@ -140,7 +137,6 @@ EXERCISES = (
             "(4, 3)(torch.ones(1, 2, 4), start=2)",
             "(4, 3)(torch.ones(1, 2, 1))",
         ),
-        unnamed=("x + self.encoding", "x + 0.5 * self.encoding"),
     ),
 )
 

@@ -87,7 +87,6 @@ SUM = ([CALL], NUMBERS, [PLUS], NUMBERS, [EQUALS])
 EXERCISES = (
     Exercise(
         "majority_vote",
-        "reasoning",
         5,
         core={
             "votes": (
@@ -101,11 +100,9 @@ EXERCISES = (
             "`F.one_hot(answers)` is (n, B, V). A sum over the n answers counts them.",
             "`argmax(dim=-1)` of the counts (B, V) is the answer with the most votes.",
         ),
-        unnamed=("counts.argmax(dim=-1)", "counts.argmax(dim=-1) + 1"),
     ),
     Exercise(
         "constrained_step",
-        "reasoning",
         10,
         core={
             "choice": (
@@ -130,11 +127,9 @@ EXERCISES = (
             "`gather(1, tokens.unsqueeze(1))` looks up, in each row, where its token leads.",
         ),
         rejects=("(SCORES[:1], IN_STATE[:1], torch.full((4, 7), -1))",),
-        unnamed=("argmax(dim=1)", "argmax(dim=1).flip(0)"),
     ),
     Exercise(
         "run_with_tool",
-        "reasoning",
         25,
         core={
             "calls": (
@@ -159,7 +154,6 @@ EXERCISES = (
             "If it ends a call that has begun, the result comes right after it, both "
             "in the answer and in what the engine reads next.",
         ),
-        unnamed=("return answer", "return answer[::-1]"),
     ),
 )
 

@@ -93,7 +93,6 @@ def applied(label: str, merges: tuple[str, ...], *words: str) -> Trial:
 EXERCISES = (
     Exercise(
         "count_pairs",
-        "tokenization",
         10,
         core={
             "pairs": (
@@ -109,11 +108,9 @@ EXERCISES = (
             "`zip(tokens, tokens[1:])` or `pairwise(tokens)` yields the pairs of neighbors, and a "
             "`Counter` starts each count at 0: `pairs[pair] += count`.",
         ),
-        unnamed=("pairs[pair] += count", "pairs[pair] += count + 1"),
     ),
     Exercise(
         "merge_pair",
-        "tokenization",
         10,
         core={
             "merge": (
@@ -137,11 +134,9 @@ EXERCISES = (
             "`tokens[position : position + 2] == pair` also works at the last token, because a "
             "slice may reach past the end. Return `tuple(merged)`.",
         ),
-        unnamed=("pair[0] + pair[1]", "pair[0] + pair[0]"),
     ),
     Exercise(
         "train_bpe",
-        "tokenization",
         20,
         core={
             "most frequent": (
@@ -196,11 +191,9 @@ EXERCISES = (
                 ),
             ),
         },
-        unnamed=("merges.append(best)", "merges.append(best[::-1])"),
     ),
     Exercise(
         "apply_merges",
-        "tokenization",
         10,
         core={
             "merges": (applied("the merges of the chapter", FOUR_MERGES, "sixteenth", "eleven"),),
@@ -217,7 +210,6 @@ EXERCISES = (
             "Otherwise merge the one with the lowest rank, and look again.",
             "`min(fitting, key=lambda pair: ranks[pair])` is the pair to merge with `merge_pair`.",
         ),
-        unnamed=("tokens = merge_pair(tokens,", "tokens = merge_pair(tokens[:-1],"),
     ),
 )
 

@@ -25,7 +25,6 @@ from course_lib.exercises.checking.training_trials import (
 EXERCISES = (
     Exercise(
         "label_smoothed_cross_entropy",
-        "training",
         30,
         core={
             "formula": (loss("no padding and smoothing=0.1"), uniform),
@@ -61,11 +60,9 @@ EXERCISES = (
             "(torch.ones(2, 5), torch.tensor([1, 2]), smoothing=1.5)",
             "(torch.ones(2, 5), torch.tensor([1, 2]), pad_id=5)",
         ),
-        unnamed=("smoothing * average)", "2 * smoothing * average)"),
     ),
     Exercise(
         "translation_loss",
-        "training",
         5,
         core={
             "shift": (shifted("a padded batch"), shifted("the next batch", BATCHES[1])),
@@ -77,11 +74,9 @@ EXERCISES = (
             "Pass `pad_id=pad_id` and `smoothing=smoothing` to `label_smoothed_cross_entropy`.",
         ),
         extras={"smoothing": (shifted("smoothing=0.3", smoothing=0.3),)},
-        unnamed=("model(src, tgt_in)", "model(src, tgt_in).sin()"),
     ),
     Exercise(
         "adam_update",
-        "training",
         15,
         core={
             "first step": (updates("the first step", [1]),),
@@ -99,11 +94,9 @@ EXERCISES = (
             "eps": (updates("eps=0.1", [400], eps=0.1),),
         },
         rejects=("(torch.ones(3), torch.ones(3), torch.ones(3), step=0)",),
-        unnamed=("gradient**2", "(gradient**2).sin()"),
     ),
     Exercise(
         "warmup_inverse_sqrt",
-        "training",
         10,
         core={
             "warm-up": (rates("warm-up steps", range(1, 6), 16, 5),),
@@ -118,11 +111,9 @@ EXERCISES = (
             "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
         rejects=("(0, 512, 4000)", "(1, 0, 4000)", "(1, 512, 0)"),
-        unnamed=("step**-0.5", "step**-0.6"),
     ),
     Exercise(
         "training_step",
-        "training",
         10,
         core={
             "one step": (stepped("one loss", [BATCHES[:1]]),),
@@ -144,7 +135,6 @@ EXERCISES = (
             "detached loss": (graph_kept,),
         },
         rejects=("(nn.Linear(1, 1), None, [], 0.1, clip_norm=0.0)",),
-        unnamed=("optimizer.step()", "optimizer.step() or optimizer.step()"),
     ),
 )
 

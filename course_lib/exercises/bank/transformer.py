@@ -130,7 +130,6 @@ def matrices(label: str, config: TransformerConfig) -> Trial:
 EXERCISES = (
     Exercise(
         "Transformer",
-        "transformer",
         45,
         core={
             "formula": (
@@ -185,7 +184,6 @@ EXERCISES = (
             ),
             "names": (names_trial({"config": APART}),),
         },
-        unnamed=("math.sqrt(self.config.d_model)", "2.0"),
     ),
 )
 

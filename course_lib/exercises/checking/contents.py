@@ -45,10 +45,10 @@ def chapters() -> dict[str, int]:
 @cache
 def _built() -> dict[str, tuple[str, int]]:
     """Map each exercise to its module and its time in minutes."""
-    call = re.compile(r'\bExercise\(\s*"(\w+)",\s*"(\w+)",\s*(\d+)')
-    files = (BANK / f"{module}.py" for module in chapters())
-    found = (call.findall(file.read_text("utf-8")) for file in files if file.is_file())
-    return {name: (module, int(minutes)) for each in found for name, module, minutes in each}
+    call = re.compile(r'\bExercise\(\s*"(\w+)",\s*(\d+)')
+    files = [BANK / f"{module}.py" for module in chapters()]
+    found = {file: call.findall(file.read_text("utf-8")) for file in files if file.is_file()}
+    return {name: (f.stem, int(time)) for f, each in found.items() for name, time in each}
 
 
 def _asked() -> Iterator[Item]:

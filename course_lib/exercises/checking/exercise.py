@@ -23,7 +23,6 @@ class Exercise:
 
     Args:
         name: The name of the exported definition.
-        module: The module that exports it.
         minutes: How many minutes a first-time learner needs.
         core: The trials that every correct answer must pass, by stage: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
@@ -34,12 +33,10 @@ class Exercise:
         rejects: Calls that raise a ValueError, as the docstring promises, without the name. They
             become an extra, and may use what the bank's module defines.
         methods: For a class, the methods that the learner writes; if empty, all of them.
-        unnamed: An edit to the course's definition, unlike any known mistake; it lets the
-            tests see what the check says about an unknown mistake.
+        module: The module that exports it; the name of the bank's file.
     """
 
     name: str
-    module: str
     minutes: int
     core: Mapping[str, Sequence[Trial]]
     formula: str = ""
@@ -48,7 +45,7 @@ class Exercise:
     extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
     rejects: Sequence[str] = ()
     methods: Sequence[str] = ()
-    unnamed: tuple[str, str] = ("", "")
+    module: str = ""
 
     @property
     def stubs(self) -> list[str]:
@@ -85,16 +82,17 @@ class Exercise:
 @cache
 def _catalogue() -> dict[str, Exercise]:
     """Return the exercises from all chapters, by name."""
-    rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
-    return {x.name: _with_errors(x, vars(room)) for room in rooms for x in room.EXERCISES}
+    modules = [module for module in chapters() if (BANK / f"{module}.py").is_file()]
+    found = [_completed(x, module) for module in modules for x in _room(module).EXERCISES]
+    return {exercise.name: exercise for exercise in found}
 
 
-def _with_errors(exercise: Exercise, names: Mapping[str, Any]) -> Exercise:
-    """Add the trial for the calls that an exercise rejects."""
+def _completed(exercise: Exercise, module: str) -> Exercise:
+    """Add the module, and the trial for the calls that an exercise rejects."""
     if not exercise.rejects:
-        return exercise
-    promised = errors_trial(exercise.name, exercise.rejects, names)
-    return replace(exercise, extras={**exercise.extras, INPUT_CHECKS: (promised,)})
+        return replace(exercise, module=module)
+    promised = errors_trial(exercise.name, exercise.rejects, vars(_room(module)))
+    return replace(exercise, module=module, extras={**exercise.extras, INPUT_CHECKS: (promised,)})
 
 
 def _room(module: str) -> ModuleType:

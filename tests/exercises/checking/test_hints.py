@@ -11,8 +11,9 @@ from torch import nn
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
+from course_lib.exercises.checking.matching import expected_outcomes
 from course_lib.exercises.checking.mistake import define
-from course_lib.exercises.checking.outcomes import Outcome, differences
+from course_lib.exercises.checking.outcomes import Outcome, differences, leaves
 
 ATTENTION = "scaled_dot_product_attention"
 
@@ -31,8 +32,28 @@ def altered(name, *edits, **beside):
 
 
 @pytest.mark.parametrize("name", exercises())
-def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
-    old, new = find_exercise(name).unnamed
+def test_a_wrong_number_in_any_trial_is_explained(name):
+    exercise = find_exercise(name)
+    for trial, right in zip(exercise.trials, expected_outcomes(name), strict=True):
+        if any(isinstance(value, torch.Tensor | float) for _, value in leaves(right.values)):
+            assert trial.says or exercise.formula, f"explain {trial.label!r}"
+
+
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("causal_mask", ".tril()", ".tril().fliplr()"),
+        ("adam_update", "gradient**2", "(gradient**2).sin()"),
+        ("greedy_decode", ": position + 1]", ": position + 1].flip(1)"),
+        ("beam_step", "ended < bar", "ended < bar + 0.7"),
+        ("training_step", "optimizer.step()", "optimizer.step() or optimizer.step()"),
+        ("GroupedQueryAttention", "apply_rope(q, angles)", "apply_rope(q, 2 * angles)"),
+        ("random_windows", "window[:, 1:]", "window[:, 1:].flip(1)"),
+        ("dpo_loss", ".mean()", ".square().mean()"),
+        ("ablate_head", "heads[:, :, head] = 0", "heads[:, :, head] = 1"),
+    ],
+)
+def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name, old, new):
     report = examine(name, altered(name, (old, new)))
     assert not report.passed and report.attempted
     assert report.mistake is None, f"called {report.mistake}"

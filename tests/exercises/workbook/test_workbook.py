@@ -73,7 +73,7 @@ def learned(
     *cells: dict, solutions: bool = True, hints=("a push",), repository: str = ""
 ) -> dict[str, dict]:
     """Return the cells of the learner's edition by their ids."""
-    tasks = {"double": Exercise("double", "masks", minutes=1, core={}, hints=hints)}
+    tasks = {"double": Exercise("double", minutes=1, core={}, hints=hints)}
     edition = Edition(tasks, frozenset({"masks", "attention"}), solutions, repository)
     made = edition.notebook(Chapter("01_small.ipynb", notebook(*cells)))
     return {c["id"]: {**c, "source": source_of(c)} for c in made["cells"]}
@@ -87,7 +87,7 @@ def test_a_side_trip_runs_in_the_workbook_and_exports_to_its_chapters_module(tmp
     page = {**notebook(), "cells": [FRONT[0], setup, text, task]}
     trip = Chapter("side_trips/01_twice.ipynb", page)
     assert (trip.module, trip.exported) == ("masks", ["double"])
-    tasks = {"double": Exercise("double", "masks", minutes=1, core={})}
+    tasks = {"double": Exercise("double", minutes=1, core={})}
     made = Edition(tasks, frozenset({"masks", "attention"})).notebook(trip)["cells"]
     found = {c["id"]: source_of(c) for c in made}
     assert list(found)[:4] == ["at-the-root", "title", "setup", "stand-ins"]
