@@ -8,7 +8,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from course_lib.data import LANGUAGES, read_library, spell
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.data.number_words import split_of
-from course_lib.exercises.bank.tokenization import train_bpe_indexed
 from course_lib.exercises.questions.clinic_cases import catalogued
 from course_lib.support.pre_tokenization import byte_words
 from course_lib.tokenization import BPETokenizer, train_bpe
@@ -53,11 +52,10 @@ def library_tokenizer(text, num_merges, pre_tokenize=True):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("train", [train_bpe, train_bpe_indexed])
-def test_every_id_agrees_with_the_library(name, train):
+def test_every_id_agrees_with_the_library(name):
     text = TEXTS[name]()
     theirs = library_tokenizer(text, 300)
-    ours = BPETokenizer(train(text, 300), SPECIAL)
+    ours = BPETokenizer(train_bpe(text, 300), SPECIAL)
     assert len(ours) == theirs.get_vocab_size()
     for sample in (text, MIXED, "siebentausend", ""):
         ids = ours.encode(sample)
@@ -66,11 +64,10 @@ def test_every_id_agrees_with_the_library(name, train):
         assert ours.decode(ids[1:-1]) == theirs.decode(ids[1:-1], skip_special_tokens=False)
 
 
-@pytest.mark.parametrize("train", [train_bpe, train_bpe_indexed])
-def test_without_pre_tokenization_merges_cross_spaces_as_in_the_library(train):
+def test_without_pre_tokenization_merges_cross_spaces_as_in_the_library():
     text = number_words("en")[:2000]
     theirs = library_tokenizer(text, 80, pre_tokenize=False)
-    ours = BPETokenizer(train(text, 80, pre_tokenize=False), SPECIAL, pre_tokenize=False)
+    ours = BPETokenizer(train_bpe(text, 80, pre_tokenize=False), SPECIAL, pre_tokenize=False)
     assert ours.encode(text) == theirs.encode(text).ids
     assert any(b" " in token[1:-1] for token in ours.tokens[256:336])
 
@@ -86,9 +83,8 @@ def test_words_are_split_as_in_the_library():
 
 
 def test_training_stops_when_no_pair_is_left():
-    for train in (train_bpe, train_bpe_indexed):
-        assert train("", 5) == train("a b", 0) == []
-        assert train("abc abc", 9) == [(b"a", b"b"), (b"ab", b"c"), (b" ", b"abc")]
+    assert train_bpe("", 5) == train_bpe("a b", 0) == []
+    assert train_bpe("abc abc", 9) == [(b"a", b"b"), (b"ab", b"c"), (b" ", b"abc")]
 
 
 def test_a_token_from_two_different_merges_has_one_id():

@@ -329,8 +329,23 @@ BY_SUMS = """centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
     variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
     return centered / (variance.sqrt() + eps)"""
 CASES = "torch.where(advantages > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))"
+BY_LOOP = """rows = []
+    for row in ids.tolist():
+        open_now, counted = False, []
+        for token in row[:-1]:
+            open_now = token == tokens.assistant or (open_now and token != tokens.end)
+            counted.append(open_now)
+        rows.append(counted)
+    return torch.tensor(rows)
+    place ="""
 
 ANSWERS = {
+    "answer_mask": {
+        "by_loop: a loop through every chat remembers whether an answer is open": (
+            "place =",
+            BY_LOOP,
+        ),
+    },
     "dpo_loss": {
         "by_softplus: the loss is a softplus, and the reference gets no gradients": (
             (LOSS, "F.softplus(rejected_reward - chosen_reward).mean()"),
@@ -364,18 +379,3 @@ ANSWERS = {
         ),
     },
 }
-
-
-def mask_by_loop(ids: Tensor, tokens: ChatTokens) -> Tensor:
-    """Go through every chat, and remember whether an answer is open."""
-    rows = []
-    for row in ids.tolist():
-        open_now, counted = False, []
-        for token in row[:-1]:
-            open_now = token == tokens.assistant or (open_now and token != tokens.end)
-            counted.append(open_now)
-        rows.append(counted)
-    return torch.tensor(rows)
-
-
-WHOLE_ANSWERS = {"answer_mask": (mask_by_loop,)}

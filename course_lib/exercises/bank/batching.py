@@ -1,6 +1,5 @@
 """Exercises for chapter 17: trials, known mistakes and correct answers."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from operator import index
 from typing import Any
@@ -113,25 +112,10 @@ MISTAKES = {
 
 # right answers
 
-ANSWERS = {
-    "batch_by_tokens": {
-        "looking_again: the longest sides of a batch are computed again for every new pair": (
-            ("sorted(lengths[i], reverse=True)", "(max(lengths[i]), min(lengths[i]))"),
-            (
-                "tuple(map(max, widest, lengths[pair]))",
-                "tuple(map(max, zip(*(lengths[i] for i in [*batch, pair]), strict=True)))",
-            ),
-        ),
-    },
-}
-
-
-def cut_by_searching(lengths, tokens):
-    """Search for the largest batch that fits, with equal pairs in reverse order."""
+SEARCHED = """from bisect import bisect_right
     order = sorted(reversed(range(len(lengths))), key=lambda i: sorted(lengths[i])[::-1])
 
     def positions(start, stop):
-        """Count the positions in a batch."""
         rows = [lengths[i] for i in order[start:stop]]
         return (stop - start) * sum(map(max, zip(*rows, strict=True)))
 
@@ -143,6 +127,19 @@ def cut_by_searching(lengths, tokens):
         stops = range(start + 1, len(order) + 1)
         cuts.append(start + bisect_right(stops, tokens, key=lambda stop: positions(start, stop)))
     return [order[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    batches = []
+"""
 
-
-WHOLE_ANSWERS = {"batch_by_tokens": (cut_by_searching,)}
+ANSWERS = {
+    "batch_by_tokens": {
+        "by_searching: the largest batch that fits is searched, and equal pairs are in reverse "
+        "order": ("batches = []\n", SEARCHED),
+        "looking_again: the longest sides of a batch are computed again for every new pair": (
+            ("sorted(lengths[i], reverse=True)", "(max(lengths[i]), min(lengths[i]))"),
+            (
+                "tuple(map(max, widest, lengths[pair]))",
+                "tuple(map(max, zip(*(lengths[i] for i in [*batch, pair]), strict=True)))",
+            ),
+        ),
+    },
+}

@@ -1,20 +1,15 @@
 """Exercises for chapter 20: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
-from copy import deepcopy
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import Edits
 from course_lib.exercises.checking.trial import D_K, B, H, Trial, answer_to, as_trial, filled
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.interpretability import hooked
-from course_lib.multi_head import join_heads
 
 N, LENGTH, V = 3, 5, 11
 SIZES = dict(vocab_size=V, max_len=9, num_layers=N, num_heads=H, d_model=H * D_K)
@@ -365,85 +360,36 @@ MISTAKES = {
 
 # right answers
 
-
-def lens_by_walking(model: GPT, ids: Tensor) -> Tensor:
-    """Walk through the layers, and read the residual stream at every depth."""
-    with hooked(model):
-        first = model.positions(model.embedding(ids))
-        depths = accumulate(model.layers, lambda x, layer: layer(x), initial=first)
-        return torch.stack([model.output(model.norm(x)) for x in depths])
-
-
-def lens_by_shorter_models(model: GPT, ids: Tensor) -> Tensor:
-    """Run copies of the model that have fewer layers."""
-    found = []
-    for depth in range(len(model.layers) + 1):
-        shorter = deepcopy(model).eval()
-        shorter.layers = shorter.layers[:depth]
-        found.append(shorter(ids)[0].detach())
-    return torch.stack(found)
-
-
-def ablate_a_copy(model: GPT, ids: Tensor, layer: int, head: int) -> Tensor:
-    """Set columns of ``w_o`` to zero in a copy of the model."""
-    copy: Any = deepcopy(model).eval()
-    attention = copy.layers[layer].self_attn
-    width = copy.config.d_model // attention.num_heads
+WALKED = """with hooked(model):
+        depths = [model.positions(model.embedding(ids))]
+        for layer in model.layers:
+            depths.append(layer(depths[-1]))
+    stream = torch.stack(depths)"""
+COPIED = f"""import copy
+    model = copy.deepcopy(model).eval()
     with torch.no_grad():
-        attention.w_o.weight[:, head * width : (head + 1) * width] = 0
-        return copy(ids)[0]
-
-
-def ablate_by_walking(model: GPT, ids: Tensor, layer: int, head: int) -> Tensor:
-    """Walk through the layers, and spell out the attention."""
-    with hooked(model):
+        model.layers[layer].self_attn.w_o.weight.{SPLIT}[:, head] = 0
+        {RUN}"""
+STEPPED = """with hooked(model):
         x = model.positions(model.embedding(ids))
         for number, block in enumerate(model.layers):
+            x = block(x)
+            if number == layer:
+                x[:, position] = source[:, position]
+        return model.output(model.norm(x))"""
 
-            def attend(y: Tensor, attention: Any = block.self_attn, n: int = number) -> Tensor:
-                """Attend with all heads, and multiply one of them by zero in one layer."""
-                heads = F.scaled_dot_product_attention(*attention.project(y), is_causal=True)
-                heads[:, head] *= n != layer
-                return attention.w_o(join_heads(heads))
-
-            x = block.add_norm2(block.add_norm1(x, attend), block.feed_forward)
-        return model.output(model.norm(x))
-
-
-def patch_by_walking(model: GPT, ids: Tensor, source: Tensor, layer: int, position: int) -> Tensor:
-    """Walk through the layers with both inputs, side by side."""
-    with hooked(model):
-        x, other = (model.positions(model.embedding(tokens)) for tokens in (ids, source))
-        for number, block in enumerate(model.layers):
-            x, other = block(x), block(other)
-            here = (torch.arange(x.size(1)) == position)[:, None]  # (T, 1)
-            x = other.where(here & (number == layer), x)
-        return model.output(model.norm(x))
-
-
-def patch_by_another_forward(
-    model: GPT, ids: Tensor, source_ids: Tensor, layer: int, position: int
-) -> Tensor:
-    """Replace a layer's ``forward`` for one run, with both inputs in one batch."""
-    block: Any = model.layers[layer]
-
-    def forward(x: Tensor) -> Tensor:
-        """Apply the layer, and copy a vector from the first half of the batch to the second."""
-        x = type(block).forward(block, x)
-        x[len(ids) :, position] = x[: len(ids), position]
-        return x
-
-    with hooked(model):
-        block.forward = forward
-        try:
-            return model(torch.cat([source_ids, ids]))[0][len(ids) :]
-        finally:
-            del block.forward
-
-
-ANSWERS: dict = {}
-WHOLE_ANSWERS = {
-    "logit_lens": (lens_by_walking, lens_by_shorter_models),
-    "ablate_head": (ablate_a_copy, ablate_by_walking),
-    "patch_activations": (patch_by_walking, patch_by_another_forward),
+ANSWERS = {
+    "logit_lens": {"by_walking: the layers are called one by one": (STREAM, WALKED)},
+    "ablate_head": {
+        "in_a_copy: columns of `w_o` are set to zero in a copy of the model": (
+            f"{HOOKS}\n        hooks.append({SILENCE})\n        {RUN}",
+            COPIED,
+        ),
+    },
+    "patch_activations": {
+        "by_walking: the layers are called one by one, and one output is changed": (
+            f"{HOOKS}\n        hooks.append({PATCH})\n        {RUN}",
+            STEPPED,
+        ),
+    },
 }

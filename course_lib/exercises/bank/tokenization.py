@@ -1,15 +1,10 @@
 """Exercises for chapter 10: trials, known mistakes and correct answers."""
 
-import heapq
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import Trial, as_trial
-from course_lib.support.pre_tokenization import byte_words
-from course_lib.tokenization import BYTES, count_pairs, merge_pair
 
 FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n": 3}
 FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
@@ -389,8 +384,29 @@ IN_ORDER = """for pair in sorted(ranks, key=lambda pair: ranks[pair]):
     return tokens"""
 BEST_RANK = """rank = lambda pair: ranks.get(pair, float("inf"))
         best = min(pairwise(tokens), key=rank, default=None)"""
+ON_A_STACK = """stack, is_free = [], False  # whether the last token is not yet merged
+    for token in tokens:
+        if is_free and (stack[-1], token) == pair:
+            stack[-1] += token
+            is_free = False
+        else:
+            stack.append(token)
+            is_free = True
+    return tuple(stack)
+    merged = []"""
+FIRST_OF_SORTED = "sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))"
 
 ANSWERS = {
+    "merge_pair": {
+        "on_a_stack: each token is compared with the last one on a stack": (
+            "merged = []",
+            ON_A_STACK,
+        ),
+    },
+    "train_bpe": {
+        "by_sorting: the pairs are sorted by their ids, and max takes the first of the most "
+        "frequent": (BEST, f"max({FIRST_OF_SORTED}, key=pairs.get)"),
+    },
     "count_pairs": {
         "by_position: the pair at each position of each word is counted": (LOOP, BY_POSITION),
     },
@@ -405,84 +421,4 @@ ANSWERS = {
             (LOWEST, "best"),
         ),
     },
-}
-
-
-def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Compare each token with the last one on a stack, and merge the two if they are the pair."""
-    stack: list[bytes] = []
-    is_free = False  # whether the last token is not the result of a merge
-    for token in tokens:
-        if is_free and (stack[-1], token) == pair:
-            stack[-1] += token
-            is_free = False
-        else:
-            stack.append(token)
-            is_free = True
-    return tuple(stack)
-
-
-def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Merge the first two tokens or keep the first, and recurse on the remaining tokens."""
-    if len(tokens) < 2:
-        return tuple(tokens)
-    size = 2 if tokens[:2] == pair else 1
-    return (b"".join(tokens[:size]), *merge_the_rest(tokens[size:], pair))
-
-
-def merge_in_words(
-    best: tuple[bytes, bytes],
-    words: list[tuple[bytes, ...]],
-    times: list[int],
-    pairs: Counter[tuple[bytes, bytes]],
-    index: defaultdict[tuple[bytes, bytes], set[int]],
-) -> set[tuple[bytes, bytes]]:
-    """Merge a pair wherever it occurs, update the counts and index, and return the new pairs."""
-    gained = set()
-    for place in index.pop(best):
-        old = Counter(count_pairs({words[place]: times[place]}))
-        words[place] = merge_pair(words[place], best)
-        new = Counter(count_pairs({words[place]: times[place]}))
-        pairs.update(new)
-        pairs.subtract(old)
-        for pair in new - old:  # the pairs that this word has gained
-            index[pair].add(place)
-            gained.add(pair)
-    return gained
-
-
-def train_bpe_indexed(
-    text: str, num_merges: int, *, pre_tokenize: bool = True
-) -> list[tuple[bytes, bytes]]:
-    """Learn the same merges faster, with an index from pairs to words and a heap of counts.
-
-    The index may name words that have lost the pair, and the heap may contain outdated counts.
-    """
-    counts = Counter(byte_words(text, pre_tokenize))
-    words, times = list(counts), list(counts.values())
-    ids = {token: number for number, token in enumerate(BYTES)}
-    pairs = Counter(count_pairs(counts))
-    index: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
-    for place, word in enumerate(words):
-        for pair in pairwise(word):
-            index[pair].add(place)
-    heap = [(-count, ids[pair[0]], ids[pair[1]], pair) for pair, count in pairs.items()]
-    heapq.heapify(heap)
-    merges: list[tuple[bytes, bytes]] = []
-    while heap and len(merges) < num_merges:
-        negative_count, _, _, best = heapq.heappop(heap)
-        changed = {best}  # the pairs that may need a new entry
-        if -negative_count == pairs[best]:
-            merges.append(best)
-            ids.setdefault(best[0] + best[1], len(ids))
-            changed |= merge_in_words(best, words, times, pairs, index)
-        for pair in changed:
-            if pairs[pair] > 0:
-                heapq.heappush(heap, (-pairs[pair], ids[pair[0]], ids[pair[1]], pair))
-    return merges
-
-
-WHOLE_ANSWERS = {
-    "merge_pair": (merge_on_a_stack, merge_the_rest),
-    "train_bpe": (train_bpe_indexed,),
 }

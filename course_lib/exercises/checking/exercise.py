@@ -125,9 +125,3 @@ def right_ways(name: str) -> list[Mistake]:
     """Return the edits that turn the course's definition into correct answers in other styles."""
     module = find_exercise(name).module
     return mistakes_of(module, name, _room(module).ANSWERS.get(name, {}))
-
-
-def right_answers(name: str) -> tuple[Any, ...]:
-    """Return the bank's correct answers to an exercise, other than the course's definition."""
-    whole = vars(_room(find_exercise(name).module)).get("WHOLE_ANSWERS", {})
-    return (*(way.implementation for way in right_ways(name)), *whole.get(name, ()))

@@ -16,7 +16,7 @@ from course_lib.exercises.checking.exercise import (
     exercises,
     find_exercise,
     known_mistakes,
-    right_answers,
+    right_ways,
 )
 from course_lib.exercises.checking.mistake import course_definition
 from course_lib.exercises.checking.outcomes import Outcome, alike, leaves
@@ -62,7 +62,8 @@ class TestQuestion:
 def whole_answers(name: str) -> tuple[Callable, ...]:
     """Return the correct answers to an exercise that pass the extras, except for input checks."""
     exercise = find_exercise(name)
-    reports = {answer: examine(name, answer).stages for answer in right_answers(name)}
+    answers = [way.implementation for way in right_ways(name)]
+    reports = {answer: examine(name, answer).stages for answer in answers}
     whole = [
         answer
         for answer, stages in reports.items()

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.checking.check import complaints, examine
-from course_lib.exercises.checking.exercise import find_exercise, right_answers, right_ways
+from course_lib.exercises.checking.exercise import find_exercise, right_ways
 from course_lib.exercises.checking.matching import expected_outcomes, outcome_of
 from course_lib.exercises.checking.mistake import Mistake, define
 from course_lib.exercises.checking.outcomes import Outcome, largest, leaves
@@ -34,11 +34,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def styles(name):
     """Return the correct answers in all styles by name, the course's own first."""
-    ways = [way.name for way in right_ways(name)]
-    answers = right_answers(name)
-    edited = dict(zip(ways, answers, strict=False))
     books = [book.ANSWERS[name] for book in BOOKS.values() if name in book.ANSWERS]
-    whole = (find_exercise(name).definition, *answers[len(ways) :], *books)
+    whole = (find_exercise(name).definition, *books)
+    edited = {way.name: way.implementation for way in right_ways(name)}
     return {answer.__name__: answer for answer in whole} | edited
 
 

@@ -10,7 +10,6 @@ from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
 from course_lib.exercises.bank import (
-    batching,
     decoder,
     decoding,
     gpt,
@@ -21,7 +20,7 @@ from course_lib.exercises.bank import (
 )
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import find_exercise
+from course_lib.exercises.checking.exercise import find_exercise, right_ways
 from course_lib.exercises.checking.mistake import course_source, define
 
 IN_TEXTBOOKS = {
@@ -241,10 +240,9 @@ def test_a_planted_mistake_fails_the_stage_that_checks_it(name, stage, old, new)
 
 
 def test_a_search_that_never_ends_and_an_option_that_is_missing_are_told_apart():
-    search = inspect.getsource(batching.cut_by_searching).replace(
-        "> tokens for pair", "> 1e9 for pair"
-    )
-    endless = define(search, "batching", "cut_by_searching", "<search>", vars(batching))
+    (search,) = (way for way in right_ways("batch_by_tokens") if way.name == "by_searching")
+    source = search.source.replace("> tokens for pair", "> 1e9 for pair")
+    endless = define(source, "batching", "batch_by_tokens", "<search>")
     report = examine("batch_by_tokens", endless)
     assert report.missed == ["input checks"] and "raises TimeoutError" in report.detail
     unclipped = (
