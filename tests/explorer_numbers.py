@@ -16,7 +16,6 @@ from course_lib.beam_search import Beams, beam_search, length_penalty
 from course_lib.data import spell
 from course_lib.data.number_words import read_number
 from course_lib.decoding import greedy_decode
-from course_lib.interop import to_additive, to_blocked
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import apply_rope, rope_angles
 from course_lib.multi_head import MultiHeadAttention
@@ -166,7 +165,7 @@ def mask_numbers(explorer: MaskExplorer) -> dict[str, Any]:
     if explorer.attention == DECODER:
         leaked = (weights.triu(1) * is_real).sum(dim=-1)  # (T,)
     values = {"mask": mask, "weights": weights, "leaked": leaked}
-    values |= {"blocked": to_blocked(row), "additive": to_additive(row)}
+    values |= {"blocked": ~row, "additive": row.log()}
     return {name: value.tolist() for name, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""Copy weights and convert masks between this package and ``torch.nn``.
+"""Copy weights between this package and ``torch.nn``.
 
 Paper: ``torch.nn`` and ``course_lib`` both implement the model in §3.
 """
@@ -48,38 +48,6 @@ def grad_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
     Raises ValueError in the same cases as ``load_from_torch``, and if a gradient is missing.
     """
     return _pairs(ours, theirs, _gradient)
-
-
-def to_blocked(mask: Tensor) -> Tensor:
-    """Invert a mask so that ``True`` means blocked, as ``nn.MultiheadAttention`` expects.
-
-    Example:
-        >>> to_blocked(torch.tensor([True, False]))
-        tensor([False,  True])
-    """
-    if mask.dtype != torch.bool:  # for integers, ~ would turn 1 into -2
-        raise ValueError(f"a mask must be boolean (True = may look), got {mask.dtype}")
-    return ~mask
-
-
-def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Turn a mask into numbers to add to the scores: 0 where a query may look, -inf elsewhere.
-
-    Example:
-        >>> to_additive(torch.tensor([True, False]))
-        tensor([0., -inf])
-    """
-    zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
-    return zeros.masked_fill(to_blocked(mask), -torch.inf)
-
-
-def to_attn_mask(mask: Tensor, B: int, H: int, T: int, S: int) -> Tensor:
-    """Expand a mask to one mask for each head, the shape that ``nn.MultiheadAttention`` expects.
-
-    Returns:
-        Shape ``(B * H, T, S)``, ``True`` = blocked.
-    """
-    return to_blocked(mask).expand(B, H, T, S).flatten(0, 1)
 
 
 def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor]) -> Pairs:
