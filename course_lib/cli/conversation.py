@@ -10,10 +10,9 @@ from tokenizers.decoders import DecodeStream
 from torch import Tensor
 
 from course_lib.decoding import sample_tokens
-from course_lib.gpt import GPT, text_engine
+from course_lib.gpt import text_engine
 from course_lib.interop.chat_template import Message, render
-from course_lib.interop.text_models import ChatModel, special_ids
-from course_lib.modern_decoder import ModernDecoder
+from course_lib.interop.text_models import Writer, special_ids
 from course_lib.support.engines import Engine
 
 MOST_TOKENS = 8_192  # in a conversation; the keys and values of more tokens take gigabytes
@@ -54,19 +53,13 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
             yield text
 
 
-def continue_text(
-    model: GPT | ModernDecoder,
-    tokenizer: Tokenizer,
-    prompt: str,
-    tokens: int,
-    draw: Draw,
-    ends: Collection[int] = (),
-) -> Iterator[str]:
+def continue_text(writer: Writer, prompt: str, tokens: int, draw: Draw) -> Iterator[str]:
     """Yield a prompt, and then, piece by piece, the model's continuation of it.
 
-    A special token ends the text, and so does any of the ids ``ends``.
+    A special token ends the text, and so does any of the template's ``end_ids``.
     Raises ValueError if the prompt is empty or too long.
     """
+    model, tokenizer, template = writer
     ids = tokenizer.encode(prompt).ids
     if not ids:
         raise ValueError("the prompt is empty; pass the beginning of the text with --prompt TEXT")
@@ -76,7 +69,7 @@ def continue_text(
             f"the prompt has {len(ids):,} tokens, but this model reads at most {limit:,}"
         )
     engine = text_engine(model, min(limit, len(ids) + tokens))
-    new = write(engine, ids, special_ids(tokenizer).union(ends), draw, tokens)
+    new = write(engine, ids, special_ids(tokenizer) | template.end_ids, draw, tokens)
     yield from decode(tokenizer, (token for part in (ids, new) for token in part))
 
 
@@ -88,17 +81,17 @@ class Conversation:
     token, or None if the tokenizer does not know this token.
 
     Args:
-        chat: The model, its tokenizer and its chat template.
+        writer: The model, its tokenizer and its chat template.
         draw: The function that ``sampler`` returned.
         tokens: The maximum number of tokens in an answer.
     """
 
-    def __init__(self, chat: ChatModel, draw: Draw, tokens: int = 500) -> None:
-        self.model, self.tokenizer, self.template, ends = chat
+    def __init__(self, writer: Writer, draw: Draw, tokens: int = 500) -> None:
+        self.model, self.tokenizer, self.template = writer
         self.draw = draw
         self.tokens = tokens
         self.end_id = self.tokenizer.token_to_id(self.template.eos_token)
-        self.ends = special_ids(self.tokenizer) | ends
+        self.ends = special_ids(self.tokenizer) | self.template.end_ids
         if self.end_id is not None:
             self.ends.add(self.end_id)
         self.messages: list[Message] = []

@@ -10,9 +10,8 @@ from course_lib.cli.conversation import Conversation, continue_text, sampler
 from course_lib.cli.training_commands import load, prepare, search_options
 from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
-from course_lib.interop.chat_template import read_end_ids
 from course_lib.interop.download import download
-from course_lib.interop.text_models import load_chat_model, load_writer, special_ids
+from course_lib.interop.text_models import load_writer, special_ids
 from course_lib.interop.weights import MODELS, find_weights
 from course_lib.probes import probe_made
 from course_lib.support.quoted_text import shortened
@@ -34,15 +33,14 @@ def use_command(options: argparse.Namespace) -> int:
         path = find_weights(options.weights)
         if options.command == "sample":
             draw = sampler(**sampling_options(options))
-            model, tokenizer = load_writer(path)
-            ends = read_end_ids(path)
-            if not special_ids(tokenizer) | ends:
+            writer = load_writer(path)
+            if not special_ids(writer.tokenizer) | writer.template.end_ids:
                 note(
                     f"the tokenizer in {path} has no special tokens, so the text ends only after "
                     f"{options.tokens:,} new tokens (--tokens)"
                 )
             prompt = options.prompt or ""
-            print_parts(continue_text(model, tokenizer, prompt, options.tokens, draw, ends))
+            print_parts(continue_text(writer, prompt, options.tokens, draw))
             return 0
         pipeline: Pipeline = RealTranslator.from_published(path)
     else:
@@ -88,9 +86,11 @@ def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what the user types, or every line of piped input; Ctrl-C ends an answer."""
-    draw = sampler(**sampling_options(options))
+    sampling = sampling_options(options)
+    draw = sampler(**sampling)
     path = find_weights(options.weights or CHAT_MODEL)
-    conversation = Conversation(load_chat_model(path), draw, options.tokens)
+    writer = load_writer(path, chats=True)
+    conversation = Conversation(writer, draw, options.tokens)
     if conversation.end_id is None:
         other = "at another special token or " if conversation.ends else ""
         note(

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
-from course_lib.interop.config_fields import MOST_LAYERS, read_config
-from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
+from course_lib.interop.config_fields import MOST_LAYERS
+from course_lib.interop.pretrained import Layout, read_config, read_tokenizer, read_weights
 
 NAMES = {  # ours: published
     "embedding": "embeddings.word_embeddings",

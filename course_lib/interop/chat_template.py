@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from course_lib.interop.config_fields import ConfigFields, read_json
-from course_lib.interop.gguf_file import is_gguf, read_metadata
+from course_lib.interop.gguf_file import is_gguf, read_chat_fields
+from course_lib.interop.pretrained import read_settings
 from course_lib.support.quoted_text import QUOTED
 
 Message = Mapping[str, str]  # with the keys "role" and "content"
@@ -19,36 +18,40 @@ SECONDS = 10  # for one text
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A chat template and the special tokens that it uses.
+    """A chat template, the special tokens that it uses, and the ids that end a text.
 
     ``source`` is a Jinja template. ``bos_token`` begins a text, and ``eos_token`` ends an answer.
-    A token that the model does not define is "".
+    A template or token that the model does not define is "".
     """
 
     source: str
     bos_token: str
     eos_token: str
+    end_ids: frozenset[int] = frozenset()
 
 
-def read_chat_template(path: Path | str) -> ChatTemplate:
+def read_chat_template(path: Path | str, required: bool = True) -> ChatTemplate:
     """Read the chat template from a published model's folder or from a GGUF file.
 
     If there are several, the one named default is read.
-    Raises ValueError if there is no template, because then the model can only continue text.
+    Raises ValueError if there is none and it is required: the model can only continue text.
     """
     path = Path(path)
-    content = _from_gguf(path) if is_gguf(path) else _from_folder(path)
+    content = read_chat_fields(path) if is_gguf(path) else read_settings(path)
     source = content.get("chat_template")
     if isinstance(source, list):
         named = {item.get("name"): item.get("template") for item in source if type(item) is dict}
         source = named.get("default")
     if not isinstance(source, str):
-        raise ValueError(
-            f"{path} contains no chat template, so the model can continue text but cannot chat; "
-            "choose a model that was trained to chat, which often has Instruct in its name"
-        )
+        if required:
+            raise ValueError(
+                f"{path} contains no chat template, so the model can continue text but not chat; "
+                "choose a model that was trained to chat, which often has Instruct in its name"
+            )
+        source = ""
     bos, eos = (content.get(name) or "" for name in ("bos_token", "eos_token"))
-    return ChatTemplate(source, bos, eos)
+    ends = frozenset(number for number in content["eos_token_id"] if type(number) is int)
+    return ChatTemplate(source, bos, eos, ends)
 
 
 def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
@@ -71,42 +74,3 @@ def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
     if done.returncode:
         raise ValueError(f"the chat template cannot be used: {reason[:QUOTED]}")
     return done.stdout.decode()
-
-
-def read_end_ids(path: Path | str) -> set[int]:
-    """Return the ids that end a text, according to a folder's configurations or a GGUF file."""
-    path, found = Path(path), []
-    if is_gguf(path):
-        metadata = read_metadata(path)
-        found = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
-    for file in (path / "config.json", path / "generation_config.json"):
-        ids = read_json(file).get("eos_token_id") if file.is_file() else None
-        found += ids if isinstance(ids, list) else [ids]
-    return {number for number in found if type(number) is int}
-
-
-def _from_gguf(path: Path) -> dict[str, Any]:
-    """Return the chat settings in a GGUF file, under the names that published folders use."""
-    metadata = read_metadata(path)
-    fields = ConfigFields(metadata, path.name)
-    content = {"chat_template": metadata.get("tokenizer.chat_template")}
-    for name in ("bos_token", "eos_token"):
-        if f"tokenizer.ggml.{name}_id" in metadata:
-            tokens = fields.sequence("tokenizer.ggml.tokens", str)
-            content[name] = tokens[fields.choice(f"tokenizer.ggml.{name}_id", range(len(tokens)))]
-    return content
-
-
-def _from_folder(folder: Path) -> dict[str, Any]:
-    """Return a folder's chat settings; newer folders have a separate file for the template."""
-    content: dict[str, Any] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        if (folder / name).is_file():
-            content |= {key: x for key, x in read_json(folder / name).items() if x is not None}
-    newer = folder / "chat_template.jinja"
-    if newer.is_file():
-        content["chat_template"] = newer.read_text(encoding="utf-8")
-    for name in ("bos_token", "eos_token"):
-        if isinstance(content.get(name), dict):  # older files describe a token in this way
-            content[name] = content[name].get("content")
-    return content

@@ -35,6 +35,63 @@ PRE_TOKENIZERS: Mapping[str, list[PreTokenizer]] = {  # by the names that llama.
     ],
 }
 
+LLAMA_FIELDS = {  # field in config.json: field in a GGUF file
+    "model_type": "general.architecture",
+    "hidden_size": "llama.embedding_length",
+    "num_attention_heads": "llama.attention.head_count",
+    "num_key_value_heads": "llama.attention.head_count_kv",
+    "head_dim": "llama.attention.key_length",
+    "max_position_embeddings": "llama.context_length",
+    "num_hidden_layers": "llama.block_count",
+    "intermediate_size": "llama.feed_forward_length",
+    "rope_theta": "llama.rope.freq_base",
+    "rms_norm_eps": "llama.attention.layer_norm_rms_epsilon",
+}
+
+
+def read_llama(path: Path) -> tuple[ConfigFields, dict[str, Tensor], Tokenizer]:
+    """Read a model in Llama's layout: its fields, named as in ``config.json``, weights, tokenizer.
+
+    Raises ValueError if the file contains another kind of model, or is damaged.
+    """
+    metadata = read_metadata(path)
+    fields = ConfigFields(metadata, path.name)
+    fields.choice("general.architecture", ["llama"])
+    d_model, num_heads = map(fields.size, ("llama.embedding_length", "llama.attention.head_count"))
+    d_k = fields.size("llama.attention.key_length", default=d_model // num_heads)
+    for name in ("rope.dimension_count", "attention.value_length"):
+        fields.choice(f"llama.{name}", [d_k], default=d_k)
+    tokenizer = build_tokenizer(fields)
+    weights = read_tensors(path)
+    older = metadata.get("llama.rope.scale_linear")
+    factor = metadata.get("llama.rope.scaling.factor", older) or None
+    kind = metadata.get("llama.rope.scaling.type", "linear" if factor else "none")  # as llama.cpp
+    scaling = {} if kind == "none" else {"type": kind, "factor": factor}
+    if "rope_freqs.weight" in weights:  # for example, in Llama 3.1
+        scaling = {"type": "listed", "factors": weights["rope_freqs.weight"].tolist()}
+    content = {ours: metadata[name] for ours, name in LLAMA_FIELDS.items() if name in metadata}
+    content |= {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "tie_word_embeddings": "output.weight" not in weights,
+        "qkv_bias": "blk.0.attn_q.bias" in weights,
+        "rope_scaling": scaling,
+    }
+    named = f"{path.name} (fields named as in config.json)"
+    return ConfigFields(content, named), weights, tokenizer
+
+
+def read_chat_fields(path: Path) -> dict[str, Any]:
+    """Return the chat settings in a GGUF file, under the names that published folders use."""
+    metadata = read_metadata(path)
+    fields = ConfigFields(metadata, path.name)
+    ends = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
+    content = {"chat_template": metadata.get("tokenizer.chat_template"), "eos_token_id": ends}
+    for name in ("bos_token", "eos_token"):
+        if f"tokenizer.ggml.{name}_id" in metadata:
+            tokens = fields.sequence("tokenizer.ggml.tokens", str)
+            content[name] = tokens[fields.choice(f"tokenizer.ggml.{name}_id", range(len(tokens)))]
+    return content
+
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """Read the fields of a GGUF file; raise ValueError if the file is damaged."""

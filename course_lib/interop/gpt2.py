@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.interop.config_fields import MOST_LAYERS, read_config
-from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
+from course_lib.interop.config_fields import MOST_LAYERS
+from course_lib.interop.pretrained import Layout, read_config, read_tokenizer, read_weights
 
 NAMES = {  # ours: published
     "embedding": "wte",
@@ -64,15 +64,15 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
 
 def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
     """Copy published weights into a model with the same activation function."""
-    LAYOUT.load(model, weights)
+    LAYOUT.load(model, weights, model.config)
 
 
 def to_state_dict(model: GPT) -> dict[str, Tensor]:
     """Return copies of a model's weights under GPT-2's names, with the prefix ``transformer.``."""
-    return LAYOUT.state(model)
+    return LAYOUT.state(model, model.config)
 
 
-def _transposed(name: str, value: Tensor) -> Tensor:
+def _transposed(name: str, value: Tensor, config: GPTConfig) -> Tensor:
     """Transpose the linear layers' matrices; GPT-2's ``Conv1D`` stores them as (in, out)."""
     is_linear = "c_" in name and name.endswith(".weight")
     return value.t() if is_linear else value

@@ -13,8 +13,8 @@ from sentencepiece import SentencePieceProcessor
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.interop.config_fields import MOST_LAYERS, ConfigFields, read_config, read_json
-from course_lib.interop.pretrained import Layout, read_weights
+from course_lib.interop.config_fields import MOST_LAYERS, ConfigFields
+from course_lib.interop.pretrained import Layout, read_config, read_json, read_weights
 from course_lib.positions import sinusoidal_encoding
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -115,7 +115,7 @@ def from_pretrained(
     copy = weights.pop(COPY, None)
     if copy is not None and not weights.setdefault(SHARED, copy).equal(copy):
         raise ValueError(f"{COPY} differs from the weight that it is tied to")
-    model = _layout(config.pad_id).build(weights, config, build, build_own)
+    model = LAYOUT.build(weights, config, build, build_own)
     ours = model.positions.encoding
     for name in weights.keys() & POSITIONS:  # tables in 16 bits are rounded
         table = weights[name].to(ours.dtype)
@@ -174,23 +174,21 @@ def _to_config(fields: ConfigFields) -> TransformerConfig:
 
 def to_state_dict(model: Transformer) -> dict[str, Tensor]:
     """Return copies of a model's weights under Marian's names, without the start token's row."""
-    return _layout(model.config.pad_id).state(model)
+    return LAYOUT.state(model, model.config)
 
 
-def _layout(pad_id: int) -> Layout:
-    """Return the layout; the start token gets the same embedding as ``pad_id``."""
+def _with_start(name: str, value: Tensor, config: TransformerConfig) -> Tensor:
+    """Add the start token, with a copy of the padding token's row and a bias of -inf."""
+    if name in TIED:
+        return torch.cat([value, value[config.pad_id : config.pad_id + 1]])
+    return F.pad(value[0], (0, 1), value=-torch.inf) if name == "final_logits_bias" else value
 
-    def with_start(name: str, value: Tensor) -> Tensor:
-        """Add the start token, with a copy of the padding token's row and a bias of -inf."""
-        if name in TIED:
-            return torch.cat([value, value[pad_id : pad_id + 1]])
-        is_bias = name == "final_logits_bias"
-        return F.pad(value[0], (0, 1), value=-torch.inf) if is_bias else value
 
-    def without_start(name: str, value: Tensor) -> Tensor:
-        """Leave out the start token, and turn the bias into a matrix with one row."""
-        if name in TIED:
-            return value[:-1]
-        return value[None, :-1] if name == "final_logits_bias" else value
+def _without_start(name: str, value: Tensor, config: TransformerConfig) -> Tensor:
+    """Leave out the start token, and turn the bias into a matrix with one row."""
+    if name in TIED:
+        return value[:-1]
+    return value[None, :-1] if name == "final_logits_bias" else value
 
-    return Layout(NAMES, with_start, without_start, unread="|".join(POSITIONS))
+
+LAYOUT = Layout(NAMES, _with_start, _without_start, unread="|".join(POSITIONS))

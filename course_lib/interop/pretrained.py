@@ -1,22 +1,77 @@
-"""Read the weights and tokenizer of a published model, and copy weights by name."""
+"""Read the folder of a published model, and copy weights by name."""
 
+import json
 import re
-from collections.abc import Callable, Mapping
+import reprlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from course_lib.interop.config_fields import read_json
+from course_lib.interop.config_fields import ConfigFields
 
 WRAPPERS = r"(module\.|_orig_mod\.)*"  # added to names by DDP and torch.compile
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # we read the first one that exists
 Config = TypeVar("Config")
 Model = TypeVar("Model", bound=nn.Module)
+
+
+def read_config(
+    folder: Path | str, model_types: Collection[str], fixed: Mapping[str, object]
+) -> ConfigFields:
+    """Read ``config.json``, and check the model's type.
+
+    ``fixed`` maps each field to its only supported value, which is also its default.
+    Raises ValueError, with the field's name and value, if a field has any other value, if the
+    weights are quantized, or if there is no ``config.json``.
+    """
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise ValueError(
+            f"{folder} is not the folder of a published model, because it has no config.json; "
+            "`find_weights` returns the path of a downloaded model"
+        )
+    fields = ConfigFields(read_json(path))
+    fields.choice("model_type", model_types)
+    for name, value in {"quantization_config": None, **fixed}.items():
+        fields.choice(name, [value], default=value)
+    return fields
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Return a folder's chat settings; newer folders have a separate file for the template."""
+    content: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (folder / name).is_file():
+            content |= {key: x for key, x in read_json(folder / name).items() if x is not None}
+    newer = folder / "chat_template.jinja"
+    if newer.is_file():
+        content["chat_template"] = newer.read_text(encoding="utf-8")
+    for name in ("bos_token", "eos_token"):
+        if isinstance(content.get(name), dict):  # older files describe a token in this way
+            content[name] = content[name].get("content")
+    content["eos_token_id"] = []
+    for file in (folder / "config.json", folder / "generation_config.json"):
+        ids = read_json(file).get("eos_token_id") if file.is_file() else None
+        content["eos_token_id"] += ids if isinstance(ids, list) else [ids]
+    return content
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file that contains one JSON object; raise ValueError for any other content."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as JSON ({error}); download it again") from None
+    if not isinstance(content, dict):
+        shown = reprlib.repr(content)
+        raise ValueError(f"{path} must contain a JSON object, got {shown}; download it again")
+    return content
 
 
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
@@ -104,13 +159,13 @@ class Layout:
 
     ``names`` maps our names for modules (or parameters) to published names, where ``*`` stands
     for a layer's number. ``to_ours`` and ``to_published`` convert a weight, given its published
-    name. In files, each name may begin with ``prefix``. ``unread`` is a regular expression that
-    matches the names to leave out, such as those of masks.
+    name and our configuration. In files, each name may begin with ``prefix``. ``unread`` is a
+    regular expression that matches the names to leave out, such as those of masks.
     """
 
     names: Mapping[str, str]
-    to_ours: Callable[[str, Tensor], Tensor] = lambda name, value: value
-    to_published: Callable[[str, Tensor], Tensor] = lambda name, value: value
+    to_ours: Callable[[str, Tensor, Any], Tensor] = lambda name, value, config: value
+    to_published: Callable[[str, Tensor, Any], Tensor] = lambda name, value, config: value
     prefix: str = ""
     unread: str = ""
 
@@ -128,32 +183,34 @@ class Layout:
         """
         with torch.device("meta"):
             outline = course_class(config)
-        self._match(outline, weights)
+        self._match(outline, weights, config)
         model = (model_class or course_class)(config)
-        self.load(model, weights)
+        self.load(model, weights, config)
         return model.eval()
 
-    def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    def load(self, model: nn.Module, weights: Mapping[str, Tensor], config: object) -> None:
         """Copy every weight into the parameter that it belongs to.
 
         Raises ValueError, with the name, if a weight is missing, unknown, not finite, of the wrong
         shape or type, or different from a weight that it is tied to; the model is then unchanged.
         """
-        matched = self._match(model, weights)
+        matched = self._match(model, weights, config)
         with torch.no_grad():
             for parameter, value in matched.items():
                 parameter.copy_(value)
 
-    def state(self, model: nn.Module) -> dict[str, Tensor]:
+    def state(self, model: nn.Module, config: object) -> dict[str, Tensor]:
         """Return copies of all weights under their published names; tied weights appear once."""
         state = {}
         for ours, parameter in model.named_parameters():
             name = self._published_name(ours)
-            value = self.to_published(name, parameter.detach())
+            value = self.to_published(name, parameter.detach(), config)
             state[self.prefix + name] = value.clone(memory_format=torch.contiguous_format)
         return state
 
-    def _match(self, model: nn.Module, weights: Mapping[str, Tensor]) -> dict[nn.Parameter, Tensor]:
+    def _match(
+        self, model: nn.Module, weights: Mapping[str, Tensor], config: object
+    ) -> dict[nn.Parameter, Tensor]:
         """Return each parameter's new value; raise ValueError in the same cases as ``load``."""
         shorter = {name.removeprefix(self.prefix): value for name, value in weights.items()}
         if len(shorter) < len(weights):
@@ -163,9 +220,9 @@ class Layout:
         for ours, parameter in model.named_parameters(remove_duplicate=False):
             name = self._published_name(ours)
             if name in given:
-                expected = self.to_published(name, parameter.detach())
+                expected = self.to_published(name, parameter.detach(), config)
                 _check_weight(name, given[name], expected.shape, parameter.dtype)
-                value = self.to_ours(name, given.pop(name))
+                value = self.to_ours(name, given.pop(name), config)
                 if not matched.setdefault(parameter, value).equal(value):
                     raise ValueError(f"{name} differs from the weight that it is tied to")
         named = model.named_parameters()

@@ -1,5 +1,7 @@
 """Published models that write text: the model, its tokenizer and, to chat, its template."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,10 +9,12 @@ from tokenizers import Tokenizer
 
 from course_lib.gpt import GPT
 from course_lib.interop import gpt2, llama
-from course_lib.interop.chat_template import ChatTemplate, read_chat_template, read_end_ids
-from course_lib.interop.config_fields import read_json, reading
+from course_lib.interop.chat_template import ChatTemplate, read_chat_template
+from course_lib.interop.pretrained import read_json
 from course_lib.modern_decoder import ModernDecoder
+from course_lib.support.input_checks import first_line
 
+UNREADABLE = (LookupError, AttributeError, TypeError, ArithmeticError, NotImplementedError)
 ENCODERS = (  # the model types, in config.json, of encoder-only models
     "albert",
     "bert",
@@ -25,13 +29,27 @@ ENCODERS = (  # the model types, in config.json, of encoder-only models
 )
 
 
-class ChatModel(NamedTuple):
-    """A model that was trained to chat, its tokenizer and its template."""
+class Writer(NamedTuple):
+    """A model that writes text, its tokenizer and its template, which may be empty."""
 
     model: GPT | ModernDecoder
     tokenizer: Tokenizer
     template: ChatTemplate
-    ends: frozenset[int] = frozenset()  # the ids that end an answer, besides special tokens
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Turn what reading a damaged or unusual file raises into a sentence.
+
+    Raises ValueError, with the path, the kind of error and its first line.
+    """
+    try:
+        yield
+    except (*UNREADABLE, RecursionError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a published model ({type(error).__name__}: "
+            f"{first_line(error)}); download it again, or choose another model"
+        ) from None
 
 
 def model_type(path: Path | str) -> str | None:
@@ -50,36 +68,22 @@ def model_type(path: Path | str) -> str | None:
     return kind
 
 
-def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
-    """Load a model in GPT-2's or Llama's layout, and its tokenizer.
+def load_writer(path: Path | str, chats: bool = False) -> Writer:
+    """Load a model in GPT-2's or Llama's layout, its tokenizer and its chat template.
 
-    Raises ValueError if the folder or file contains a different kind of model, or no tokenizer.
+    Raises ValueError if the folder or file contains a different kind of model, no tokenizer, or,
+    for a model that ``chats``, no chat template.
     """
     with reading(path):
-        return _load(path, model_type(path))
-
-
-def load_chat_model(path: Path | str) -> ChatModel:
-    """Load a model that ``load_writer`` can read, and its chat template.
-
-    Raises ValueError if there is no such model, no tokenizer, or no chat template.
-    """
-    with reading(path):
-        kind = model_type(path)  # rejects an encoder-only model, which has no chat template either
-        template, ends = read_chat_template(path), read_end_ids(path)
-        return ChatModel(*_load(path, kind), template, frozenset(ends))
-
-
-def _load(path: Path | str, kind: str | None) -> tuple[GPT | ModernDecoder, Tokenizer]:
-    """Load a model of this type and its tokenizer; raise ValueError if there is no tokenizer."""
-    loader = gpt2 if kind == "gpt2" else llama
-    model, tokenizer = loader.from_pretrained(path)
-    if tokenizer is None:
-        raise ValueError(
-            f"{path} has no tokenizer.json to read the text with; the transformers library "
-            f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
-        )
-    return model, tokenizer
+        loader = gpt2 if model_type(path) == "gpt2" else llama
+        template = read_chat_template(path, required=chats)
+        model, tokenizer = loader.from_pretrained(path)
+        if tokenizer is None:
+            raise ValueError(
+                f"{path} has no tokenizer.json to read the text with; the transformers library "
+                f"can write one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+            )
+        return Writer(model, tokenizer, template)
 
 
 def special_ids(tokenizer: Tokenizer) -> set[int]:

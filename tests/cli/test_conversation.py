@@ -16,7 +16,7 @@ from course_lib.cli import conversation, model_commands
 from course_lib.cli import main as cli
 from course_lib.cli.conversation import Conversation, continue_text, render, sampler
 from course_lib.interop.chat_template import ChatTemplate, read_chat_template
-from course_lib.interop.text_models import load_chat_model, load_writer
+from course_lib.interop.text_models import load_writer
 from course_lib.modern_decoder import ModernDecoder
 from course_lib.support.engines import Engine
 
@@ -57,7 +57,7 @@ def script(folder, text):
 
 
 def test_an_answer_ends_at_its_special_token_and_characters_are_complete(folder):
-    talk = Conversation(load_chat_model(folder), script(folder, f"é 😀!{END}{START}"))
+    talk = Conversation(load_writer(folder, chats=True), script(folder, f"é 😀!{END}{START}"))
     assert list(talk.answer("Hi")) == ["é", " ", "😀", "!"]
     question, answer = talk.messages
     assert question == {"role": "user", "content": "Hi"}
@@ -76,7 +76,7 @@ def test_earlier_turns_stay_in_context_and_are_read_once(folder, monkeypatch):
         return step(engine, ids, **options)
 
     monkeypatch.setattr("course_lib.modern_decoder.ModernEngine.step", counted)
-    talk = Conversation(load_chat_model(folder), script(folder, f"yes{END}no{END}"))
+    talk = Conversation(load_writer(folder, chats=True), script(folder, f"yes{END}no{END}"))
     for question in ("One", "Two"):
         list(talk.answer(question))
     whole = "\n".join(["<|im_start|>uOne<|im_end|>", "<|im_start|>ayes<|im_end|>",
@@ -87,7 +87,7 @@ def test_earlier_turns_stay_in_context_and_are_read_once(folder, monkeypatch):
 @pytest.mark.parametrize("when", ["while the model computes", "while a part is printed"])
 def test_the_context_is_correct_after_an_interrupted_answer(folder, when):
     greedy = sampler(top_k=1)
-    talk = Conversation(load_chat_model(folder), greedy, tokens=9)
+    talk = Conversation(load_writer(folder, chats=True), greedy, tokens=9)
     list(talk.answer("One"))
     if when == "while a part is printed":
         answer = talk.answer("Two")
@@ -100,7 +100,7 @@ def test_the_context_is_correct_after_an_interrupted_answer(folder, when):
         del talk.engine.caches[1].append
     assert len(talk.messages) == 4
     found = "".join(talk.answer("Three"))
-    fresh = Conversation(load_chat_model(folder), greedy, tokens=9)
+    fresh = Conversation(load_writer(folder, chats=True), greedy, tokens=9)
     fresh.messages = talk.messages[:4]
     assert found == "".join(fresh.answer("Three")) and talk.ids == fresh.ids
 
@@ -111,7 +111,7 @@ def interrupt(*arguments):
 
 
 def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
-    talk = Conversation(load_chat_model(folder), script(folder, 200 * "x"))
+    talk = Conversation(load_writer(folder, chats=True), script(folder, 200 * "x"))
     asked = talk.tokenizer.encode(render(talk.template, [{"role": "user", "content": "Hi"}])).ids
     assert len(list(talk.answer("Hi"))) == 81 - len(asked) and talk.engine.length == 80
     assert talk.notes == ["cut off: a conversation can have at most 80 tokens"]
@@ -208,11 +208,11 @@ def test_templates_are_filled_in_as_in_the_library(folder, published):
 
 def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
     draw, writer = script(folder, f"é{END}no"), load_writer(folder)
-    assert "".join(continue_text(*writer, f"{START}Once", 50, draw)) == "Onceé"
-    assert "".join(continue_text(*writer, "Once", 3, script(folder, "abcde"))) == "Onceabc"
+    assert "".join(continue_text(writer, f"{START}Once", 50, draw)) == "Onceé"
+    assert "".join(continue_text(writer, "Once", 3, script(folder, "abcde"))) == "Onceabc"
     for prompt, reason in (("", "prompt is empty"), (99 * "x", "99 tokens")):
         with pytest.raises(ValueError, match=reason):
-            list(continue_text(*writer, prompt, 3, draw))
+            list(continue_text(writer, prompt, 3, draw))
 
 
 class Terminal(io.StringIO):
@@ -261,12 +261,12 @@ def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\nTwo\n"))
     assert cli.main(["chat", "--tokens", "2", "--top-k", "1"]) == 0
     out = capsys.readouterr().out
-    greedy = Conversation(load_chat_model(folder), sampler(top_k=1), tokens=2)
+    greedy = Conversation(load_writer(folder, chats=True), sampler(top_k=1), tokens=2)
     assert out == "\n\n".join("".join(greedy.answer(text)) for text in ("One", "Two")) + "\n"
 
 
 def test_the_real_model_gives_the_same_answer_with_and_without_an_engine(published):
-    talk = Conversation(load_chat_model(published(MODEL)), sampler(top_k=1), tokens=16)
+    talk = Conversation(load_writer(published(MODEL), chats=True), sampler(top_k=1), tokens=16)
     assert (
         "".join(talk.answer("What is the capital of France?")) == "The capital of France is Paris."
     )
@@ -285,10 +285,10 @@ def test_answers_and_texts_end_at_an_end_token_that_is_not_special(
     other = shutil.copytree(folder, tmp_path / "other")
     (ending,) = load_writer(folder)[1].encode("x").ids
     (other / "generation_config.json").write_text(json.dumps({"eos_token_id": [ending, 256]}))
-    talk = Conversation(load_chat_model(other), script(folder, "abxcd"))
+    talk = Conversation(load_writer(other, chats=True), script(folder, "abxcd"))
     assert "".join(talk.answer("Hi")) == "ab"
     writer = load_writer(other)
-    assert "".join(continue_text(*writer, "O", 9, script(folder, "abxcd"), {ending})) == "Oab"
+    assert "".join(continue_text(writer, "O", 9, script(folder, "abxcd"))) == "Oab"
     monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, "abxcd"))
     monkeypatch.setattr(model_commands, "special_ids", lambda tokenizer: set())
     assert cli.main(["sample", "--weights", str(other), "--prompt", "O", "--tokens", "9"]) == 0

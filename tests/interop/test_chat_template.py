@@ -10,11 +10,9 @@ from course_lib.interop import chat_template, gpt2
 from course_lib.interop.chat_template import (
     ChatTemplate,
     read_chat_template,
-    read_end_ids,
     render,
 )
-from course_lib.interop.config_fields import reading
-from course_lib.interop.text_models import load_chat_model, load_writer
+from course_lib.interop.text_models import load_writer, reading
 
 SAYS = "the chat template cannot be used: "
 ASKED = [{"role": "user", "content": "<é> & 'x'"}]
@@ -102,9 +100,9 @@ def test_several_templates_and_special_tokens_in_a_map_are_read(tmp_path):
 
 def test_every_end_token_of_both_configurations_ends_a_text(tmp_path):
     write(tmp_path, config={"eos_token_id": [2, 5]}, generation_config={"eos_token_id": 7})
-    assert read_end_ids(tmp_path) == {2, 5, 7}
+    assert read_chat_template(tmp_path, required=False).end_ids == {2, 5, 7}
     write(tmp_path, config={"eos_token_id": None}, generation_config={"eos_token_id": True})
-    assert read_end_ids(tmp_path) == set()
+    assert read_chat_template(tmp_path, required=False).end_ids == set()
 
 
 ERRORS = (KeyError, IndexError, RecursionError, TypeError, AttributeError, ZeroDivisionError)
@@ -120,12 +118,14 @@ def test_whatever_reading_raises_becomes_a_sentence(tmp_path, kind):
 
 def test_loaders_of_texts_and_chats_turn_every_error_into_a_sentence(tmp_path, monkeypatch):
     published("gpt2", tmp_path)
-    write(tmp_path, tokenizer_config={"chat_template": [{"name": ["default"]}]})
-    with pytest.raises(ValueError, match="published model .TypeError"):
-        load_chat_model(tmp_path)
     monkeypatch.setattr(gpt2, "from_pretrained", lambda path: {}["h.0"])
     with pytest.raises(ValueError, match="published model .KeyError: 'h.0'"):
         load_writer(tmp_path)
+    with pytest.raises(ValueError, match="no chat template"):
+        load_writer(tmp_path, chats=True)
+    write(tmp_path, tokenizer_config={"chat_template": [{"name": ["default"]}]})
+    with pytest.raises(ValueError, match="published model .TypeError"):
+        load_writer(tmp_path, chats=True)
 
 
 def test_deep_json_is_named(tmp_path):

@@ -11,7 +11,7 @@ from parity import assert_same, says
 from random_inputs import randomize
 
 from course_lib.interop import gguf_file, llama
-from course_lib.interop.chat_template import read_chat_template, read_end_ids
+from course_lib.interop.chat_template import read_chat_template
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
 TYPES = gguf.GGMLQuantizationType
@@ -41,12 +41,12 @@ def convert(model, path, kind=TYPES.F32, tensors=None, **changes):
     """Write a model like llama.cpp, with matrices of a given type; None removes a field."""
     writer = gguf.GGUFWriter(path, "llama")
     sizes = LLAMA | SIZES | dict(rope_theta=500.0)
-    fields = {llama.GGUF_FIELDS[name]: sizes[name] for name in WRITTEN} | FIELDS | changes
+    fields = {gguf_file.LLAMA_FIELDS[name]: sizes[name] for name in WRITTEN} | FIELDS | changes
     for name, value in fields.items():
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
         if value is not None and name != "general.architecture":
             add.get(type(value), writer.add_array)(name, value)
-    for name, value in (llama.GGUF.state(model) | (tensors or {})).items():
+    for name, value in (llama.GGUF.state(model, model.config) | (tensors or {})).items():
         own = kind if value.dim() == 2 else TYPES.F32
         writer.add_tensor(name, gguf.quants.quantize(value.numpy(), own), raw_dtype=own)
     writer.write_header_to_file()
@@ -116,7 +116,7 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
             "small.gguf (fields named as in config.json) says type=",
         ),
         ({"llama.attention.head_count": 7}, "d_model=96 cannot be split into num_heads=7"),
-        ({"llama.embedding_length": None}, "has no field hidden_size"),
+        ({"llama.embedding_length": None}, "has no field llama.embedding_length"),
         ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
         ({"llama.rope.dimension_count": 8}, "llama.rope.dimension_count=8"),
         ({"llama.attention.value_length": 8}, "llama.attention.value_length=8"),
@@ -200,7 +200,8 @@ def test_a_file_that_keeps_its_time_is_read_again_after_a_change(original, tmp_p
 
 def test_another_end_token_counts_and_one_outside_the_vocabulary_is_named(original, tmp_path):
     ends = {f"tokenizer.ggml.{name}_token_id": n for n, name in enumerate(("eos", "eot", "eom"))}
-    assert read_end_ids(convert(original, tmp_path / "a.gguf", **ends)) == {0, 1, 2}
+    path = convert(original, tmp_path / "a.gguf", **ends)
+    assert read_chat_template(path).end_ids == {0, 1, 2}
     path = convert(original, tmp_path / "b.gguf", **{"tokenizer.ggml.bos_token_id": 11})
     with pytest.raises(ValueError, match="tokenizer.ggml.bos_token_id=11"):
         read_chat_template(path)

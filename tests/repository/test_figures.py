@@ -319,8 +319,8 @@ def test_the_published_weights_drawing_moves_cells_like_the_package():
 
     query = drawing.matrix(drawing.D_K, drawing.D_MODEL)
     config = ModernConfig(vocab_size=9, num_heads=1, num_kv_heads=1, d_model=drawing.D_K)
-    ours = llama._layout(config).to_ours("self_attn.q_proj.weight", numbers(query))
+    ours = llama.FOLDER.to_ours("self_attn.q_proj.weight", numbers(query), config)
     assert ours.equal(numbers(drawing.to_neighbours(query)))
     wide = drawing.matrix(drawing.D_MODEL, drawing.D_FF)
-    ours = gpt2.LAYOUT.to_ours("mlp.c_fc.weight", numbers(wide))
+    ours = gpt2.LAYOUT.to_ours("mlp.c_fc.weight", numbers(wide), config)
     assert ours.equal(numbers(drawing.transposed(wide)))
