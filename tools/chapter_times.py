@@ -1,7 +1,7 @@
 """Update the times of chapters and routes, in the openings and on the pages that list them.
 
-The opening of a chapter states its reading time, and each exercise states its own time. The time
-with the exercises is rounded to five minutes, because it is an estimate. A route
+The opening of a chapter or side trip states its reading time, and each exercise states its own. The
+time with the exercises is rounded to five minutes, because it is an estimate. A route
 names its chapters, as in ``**The paper** (00 to 09, 11, 12): about …``.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 
 from course_lib.exercises.library.progress import items
-from notebooks import ROOT, chapters, rewrite
+from notebooks import ROOT, chapters, pages, rewrite
 
 BOX = re.compile(
     r"((?:About|\*Time:\*) (\d+) minutes(?:\s+to\s+read)?,\s+)\d+(\s+with\s+the\s+exercises\.)"
@@ -19,20 +19,24 @@ BOX = re.compile(
 TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all the exercises, about )\d+")
 ROUTE = re.compile(r"(\*\*([\w ]+)\*\* \(([\w, ]+)\): about )\d+( hours, )\d+( with the exercises)")
 PAGES = [ROOT / page for page in ("README.md", "docs/_site/index.md", "docs/teaching/syllabi.md")]
-Times = dict[str, tuple[int, int]]  # by a chapter's two digits: minutes to read, with exercises
+Times = dict[str, tuple[int, int]]  # minutes to read, and with exercises, of "25" or "25_patches"
 
 
-def chapter_times() -> Times:
-    """Compute the minutes of every chapter; raise ValueError if a chapter's opening lacks them."""
+def page_times() -> Times:
+    """Compute the minutes of every page; raise ValueError if a chapter's opening lacks them."""
     times = {}
-    for path in chapters():
+    left = items()
+    for path in reversed(pages()):  # a side trip comes before its chapter, and takes its exercises
         cells = nbformat.read(path, as_version=4).cells
-        box = BOX.search("\n".join(cell.source for cell in cells[:3]))
-        if box is None:
+        text = "\n".join(cell.source for cell in cells)
+        is_chapter, number = path in chapters(), int(path.name[:2])
+        own = [x for x in left if x.chapter == number and (is_chapter or f'("{x.name}"' in text)]
+        left = [item for item in left if item not in own]
+        if box := BOX.search("\n".join(cell.source for cell in cells[:3])):
+            minutes = int(box[2]), 5 * round((int(box[2]) + sum(x.minutes for x in own)) / 5)
+            times[path.name[:2] if is_chapter else path.stem] = minutes
+        elif is_chapter:
             raise ValueError(f"{path.name}: add '*Time:* 30 minutes, 40 with the exercises.'")
-        number, minutes = int(path.name[:2]), int(box[2])
-        exercises = sum(item.minutes for item in items() if item.chapter == number)
-        times[path.name[:2]] = minutes, 5 * round((minutes + exercises) / 5)
     return times
 
 
@@ -48,8 +52,8 @@ def hours(times: Times, numbers: set[str]) -> list[int]:
 
 
 def revised(text: str, number: str, times: Times) -> str:
-    """Correct the times in the text of a chapter, or of another page (its number is "00")."""
-    text = TOTAL.sub("\\g<1>{}\\g<2>{}".format(*hours(times, set(times))), text)
+    """Correct the times in the text of a chapter or side trip, or of another page ("00")."""
+    text = TOTAL.sub("\\g<1>{}\\g<2>{}".format(*hours(times, listed(""))), text)
 
     def timed(route: re.Match[str]) -> str:
         """Return the text of a route with its hours."""
@@ -62,18 +66,19 @@ def revised(text: str, number: str, times: Times) -> str:
 
 def write(check: bool = False) -> list[str]:
     """Correct the openings and pages, or only check them; return the names of the stale files."""
-    times = chapter_times()
+    times = page_times()
 
     def corrected(path: Path, text: str) -> str:
         """Return the text of a chapter or a page with correct times."""
         if path.suffix == ".md":
             return revised(text, "00", times)
         notebook = nbformat.reads(text, as_version=4)
+        number = path.name[:2] if path in chapters() else path.stem
         for cell in notebook.cells:
-            cell.source = revised(cell.source, path.name[:2], times)
+            cell.source = revised(cell.source, number, times)
         return nbformat.writes(notebook) + "\n"
 
-    return rewrite([*chapters(), *PAGES], corrected, check)
+    return rewrite([*pages(), *PAGES], corrected, check)
 
 
 if __name__ == "__main__":

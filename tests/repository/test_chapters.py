@@ -23,6 +23,7 @@ from notebook_sections import printed_bodies, sections
 from PIL import Image
 
 from course_lib.exercises.checking.exercise import find_exercise
+from course_lib.exercises.library.progress import items
 from course_lib.exercises.workbook.notebook_builder import SIDE_TRIPS, Chapter
 from course_lib.viz.explorer_base import FOLDER
 from notebooks import (
@@ -118,6 +119,10 @@ def test_every_page_says_how_long_the_chapters_take():
     assert chapter_times.write(check=True) == [], "run: make sync"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert chapter_times.TOTAL.search(readme)
+    read_25, done_25 = chapter_times.page_times()["25"]
+    trip = ("patches", "tokens_of_an_image")  # the exercises of its side trip
+    own = sum(item.minutes for item in items() if item.chapter == 25 and item.name not in trip)
+    assert abs(done_25 - read_25 - own) <= 2.5
     start = "\n".join(cell.source for cell in cells(CHAPTERS[0], "markdown"))
     rows = {path.name[:2] for path in CHAPTERS}
     paper = {f"{n:02}" for n in (*range(10), 11, 12)}
