@@ -93,13 +93,14 @@ if __name__ == "__main__":
     parser.add_argument("name", help="two digits and one or two words, such as 28_name")
     parser.add_argument("--side-trip", action="store_true", help="from the chapter of that number")
     options = parser.parse_args()
+    next_step = "What to do next: CONTRIBUTING.md,"
     if options.side_trip:
         try:
-            print("wrote:", write_side_trip(options.name), "Next: make sync", sep="\n")
+            print("wrote:", write_side_trip(options.name), f"{next_step} 'A side trip'", sep="\n")
         except ValueError as error:
             parser.error(str(error))
     elif wrong := problem(options.name):
         parser.error(wrong)
     else:
         files = write(options.name)
-        print("wrote:", *files, "What to do next: CONTRIBUTING.md, 'A new chapter'", sep="\n")
+        print("wrote:", *files, f"{next_step} 'A new chapter'", sep="\n")

@@ -23,7 +23,7 @@ def altered(name, *edits, **beside):
     exercise = find_exercise(name)
     text = inspect.getsource(exercise.definition)
     for old, new in edits:
-        assert old in text
+        assert old in text, f"{old!r} is not in the source of {name}"
         text = text.replace(old, new)
     return define(text, exercise.module, name, f"<{name}, altered>", beside)
 
