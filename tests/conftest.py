@@ -1,5 +1,6 @@
 """Settings for all tests: one thread, no window, the same examples every time."""
 
+import re
 import socket
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from random_inputs import make_generator, tiny_transformer
+from xdist.scheduler import LoadScopeScheduling
 
 from course_lib.interop.weights import find_weights
 
@@ -23,6 +25,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("course")
+
+
+class Scopes(LoadScopeScheduling):
+    """Keep the tests of a file in one process, which builds the file's fixtures once.
+
+    Where the first parameter is an exercise or a textbook, its tests stay together instead.
+    """
+
+    def _split_scope(self, nodeid):
+        path, _, test = nodeid.partition("::")
+        parted = re.search(r"/checking/|/test_textbooks", path) and re.search(r"\[(\w+)", test)
+        return parted[1] if parted else path
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Return the scheduler for ``--dist loadscope``."""
+    return Scopes(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [path.relative_to(ROOT).as_posix() for path in pages()]
-TWO = ["-n", "2", "--dist", "loadgroup"]  # tests of a group share what they computed
+TWO = ["-n", "2", "--dist", "loadscope"]  # tests/conftest.py says which tests stay together
 PARTS = {  # chapter 11 is first, because it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [

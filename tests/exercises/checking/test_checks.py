@@ -46,6 +46,7 @@ ANSWERS = {
     for style, answer in styles(name).items()
 }
 MISTAKES = [mistake for name in exercises() for mistake in known_mistakes(name)]
+SEEN: dict = {}  # the outcomes of known mistakes, by trial and definition
 NO_PARAMETERS: dict = {"shapes": {}, "shared": [], "saved": []}
 # two conjunctions in a row, or a capital after a colon, except in code and in the text of an error
 ODD = re.compile(
@@ -73,22 +74,25 @@ def test_correct_answers_in_all_styles_pass(name, answer):
         assert (report.complete, report.mistake, report.hint) == (True, None, "")
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
-def test_every_known_mistake_is_found_and_named(mistake, monkeypatch):
-    seen = {}
+@pytest.fixture
+def once(monkeypatch):
+    """Run each trial of a mistake once, whether it is an attempt or what an attempt looks like."""
 
-    def once(trial, tried):
-        """Check a mistake as an attempt, and remember it for the comparison below."""
+    def remembered(trial, tried):
         if isinstance(tried, type):  # only modules are adapted, by a subclass
             key = trial, tried.__base__ if issubclass(tried, nn.Module) else tried
         else:
             key = trial, tried.__wrapped__
-        if key not in seen:
-            seen[key] = try_out(trial, tried)
-        return seen[key]
+        if key not in SEEN:
+            SEEN[key] = try_out(trial, tried)
+        return SEEN[key]
 
     for function in (examine, outcome_of):
-        monkeypatch.setattr(inspect.getmodule(function), "try_out", once)
+        monkeypatch.setattr(inspect.getmodule(function), "try_out", remembered)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
+def test_every_known_mistake_is_found_and_named(mistake, once):
     report = examine(mistake.exercise, mistake.implementation)
     assert report.attempted
     assert not report.complete, "the check accepts this mistake: add a trial that fails for it"

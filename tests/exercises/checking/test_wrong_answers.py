@@ -332,8 +332,8 @@ NAMED = (  # the short name of a mistake, and how the reader of a textbook makes
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake, name, edits", [(m, n, edits) for m, n, *edits in NAMED])
-def test_a_mistake_in_a_textbooks_style_is_named(mistake, name, edits):
+@pytest.mark.parametrize("name, mistake, edits", [(n, m, edits) for m, n, *edits in NAMED])
+def test_a_mistake_in_a_textbooks_style_is_named(name, mistake, edits):
     report = examine(name, book(name, *edits))
     assert report.mistake == mistake
     in_core = next(stage for stage in report.stages if not stage.held).core

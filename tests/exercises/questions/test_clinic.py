@@ -13,7 +13,6 @@ from course_lib.exercises.questions.clinic import (
 from course_lib.exercises.questions.clinic_cases import CASES, DECOYS
 from course_lib.exercises.questions.clinic_models import Patient
 
-pytestmark = pytest.mark.xdist_group("clinic")  # one process trains the models
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 

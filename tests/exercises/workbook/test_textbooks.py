@@ -8,11 +8,7 @@ from textbooks import BOOKS, cells_of
 from workbook_solver import WORKED, filled, run_chapter, write_workbook
 
 pytestmark = [pytest.mark.workbook, pytest.mark.textbooks]
-ALL = [
-    pytest.param(book, file, id=f"{book}-{file[:-6]}", marks=pytest.mark.xdist_group(book))
-    for book in BOOKS
-    for file in WORKED
-]
+ALL = [pytest.param(book, file, id=f"{book}-{file[:-6]}") for book in BOOKS for file in WORKED]
 
 
 @pytest.fixture(scope="module")
