@@ -50,7 +50,7 @@ def generator():
     return make_generator()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def published():
     """Return a function that finds published weights, or skips the test if they are missing."""
 

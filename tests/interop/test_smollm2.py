@@ -20,10 +20,23 @@ LETTERS = "abcXYZ éüß日本語한국русский العر 019²½٣.,;:!?'\
 PIECES = [*LETTERS, "<|im_end|>", "\n\n", "'s"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def smollm2(published):
     """Return the path of the file, or skip the test if the file is missing."""
     return published("smollm2-135m-instruct")
+
+
+@pytest.fixture(scope="module")
+def ours(smollm2):
+    """Load the course's model and tokenizer."""
+    return llama.from_pretrained(smollm2)
+
+
+@pytest.fixture(scope="module")
+def theirs(smollm2):
+    """Load the library's model."""
+    how = dict(gguf_file=smollm2.name, dtype=torch.float32)
+    return transformers.AutoModelForCausalLM.from_pretrained(smollm2.parent, **how).eval()
 
 
 def thousand_texts():
@@ -35,8 +48,8 @@ def thousand_texts():
     return passages + ["".join(draw.choices(PIECES, k=draw.randint(1, 60))) for _ in range(300)]
 
 
-def test_a_thousand_texts_get_the_librarys_ids(smollm2):
-    ours = llama.from_pretrained(smollm2)[1]
+def test_a_thousand_texts_get_the_librarys_ids(smollm2, ours):
+    _, tokenizer = ours
     reader = transformers.AutoTokenizer.from_pretrained(smollm2.parent, gguf_file=smollm2.name)
     theirs = reader.backend_tokenizer
     # the file asks for single digits, which the library leaves out when it reads a GGUF file
@@ -45,19 +58,16 @@ def test_a_thousand_texts_get_the_librarys_ids(smollm2):
     texts = thousand_texts()
     assert len(texts) == 1000
     for text in texts:
-        ids = ours.encode(text).ids
+        ids = tokenizer.encode(text).ids
         assert ids == theirs.encode(text).ids
-        assert ours.decode(ids, skip_special_tokens=False) == text
+        assert tokenizer.decode(ids, skip_special_tokens=False) == text
     assert read_chat_template(smollm2).source == reader.chat_template
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("place", [0, 5])
-def test_a_prompt_gets_the_librarys_logits_and_the_recorded_tokens(smollm2, place):
-    entry = read_record("library_reference")[place]
-    model, tokenizer = llama.from_pretrained(smollm2)
-    how = dict(gguf_file=smollm2.name, dtype=torch.float32)
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(smollm2.parent, **how).eval()
+def test_a_prompt_gets_the_librarys_logits_and_the_recorded_tokens(ours, theirs, place):
+    entry, (model, tokenizer) = read_record("library_reference")[place], ours
     prompt = tokenizer.encode(entry["prompt"]).ids
     ids = torch.tensor([prompt + entry["tokens"][:16]])
     expected, logits = theirs(ids).logits, model(ids)[0]

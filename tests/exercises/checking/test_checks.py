@@ -23,6 +23,7 @@ from course_lib.exercises.checking.mistake import Mistake, define
 from course_lib.exercises.checking.outcomes import Outcome, largest, leaves
 from course_lib.exercises.checking.report import Stage
 from course_lib.exercises.checking.trial import try_out
+from course_lib.exercises.library.later_cells import lacking
 from course_lib.exercises.library.stubs import stub
 from course_lib.exercises.questions.clinic_cases import CASES
 from course_lib.exercises.questions.tested_definitions import MISTAKES as OF_TESTS
@@ -72,6 +73,9 @@ def test_correct_answers_in_all_styles_pass(name, answer):
     assert report.passed, report
     if answer is find_exercise(name).definition:
         assert (report.complete, report.mistake, report.hint) == (True, None, "")
+        assert lacking(report, answer) == ""
+    elif answer.__module__.startswith("textbooks."):  # one of them has the course's names
+        assert bool(lacking(report, answer)) == (answer is not BOOKS["uva"].ANSWERS["split_heads"])
 
 
 @pytest.fixture

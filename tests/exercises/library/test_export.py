@@ -4,9 +4,9 @@ import importlib
 import inspect
 import itertools
 import linecache
+import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -49,7 +49,6 @@ HEADS = """def split_heads(x, num_heads):
     return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)"""
 DONE = "✓ The core is done, so you can continue"  # without the input checks
 M = "MultiHeadAttention"
-ROOT = COURSE.parent
 numbers = itertools.count()
 
 
@@ -502,28 +501,27 @@ def test_another_kernel_waits_until_the_file_is_read_checked_and_written(library
     assert held == ["read", "written"]
 
 
-EXPORTING = """
-import linecache, sys, time
-from pathlib import Path
-from course_lib.exercises import attempt, export_mine
-name, source = sys.argv[1:]
-linecache.cache["<cell>"] = (len(source), None, source.splitlines(keepends=True), "<cell>")
-names = {"attempt": attempt}
-exec(compile(source, "<cell>", "exec"), names)
-Path(name).touch()
-while len(list(Path().glob("ready-*"))) < 2:
-    time.sleep(0.01)
-print(export_mine())
-"""
+def export_when_both_are_ready(source, ready):
+    """Run an attempt, wait for the other process, and export."""
+    notebook = Notebook(cell(source))
+    ready.wait(60)
+    assert not export(Path("my_lib"), notebook).problem
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot fork")
 def test_two_processes_that_export_at_the_same_time_lose_no_answer(library):
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Barrier(2)
     running = [
-        subprocess.Popen([sys.executable, "-c", EXPORTING, f"ready-{n}", cell(source)], text=True,
-                         stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)})
-        for n, source in enumerate((CAUSAL, PADDING))
-    ]  # fmt: skip
-    said = [process.communicate(timeout=240)[0] for process in running]
-    assert not any(process.returncode for process in running)
-    assert masks() == {"causal_mask": f"import torch\n\n\n{CAUSAL}",
-                       "padding_mask": f"import torch\n\n\n{PADDING}"}, said  # fmt: skip
+        fork.Process(target=export_when_both_are_ready, args=(source, ready))
+        for source in (CAUSAL, PADDING)
+    ]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join(60)
+        assert process.exitcode == 0
+    assert masks() == {
+        "causal_mask": f"import torch\n\n\n{CAUSAL}",
+        "padding_mask": f"import torch\n\n\n{PADDING}",
+    }

@@ -1,9 +1,7 @@
 """Later cells run an answer that has the course's signature and names, and no other."""
 
 import pytest
-from textbooks import BOOKS
 
-from course_lib.exercises import exercises
 from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.mistake import course_source, define
@@ -60,17 +58,3 @@ def test_an_answer_that_passed_is_said_to_lack_what_it_lacks(name, lacks, edits)
     report = examine(name, answer)
     assert report.passed and lacking(report, answer) == lacks
     assert ("half precision" in report.missed) == ((old, new) == TEXTBOOK.get(name))
-
-
-@pytest.mark.parametrize("name", exercises())
-def test_the_courses_definition_lacks_nothing(name):
-    definition = find_exercise(name).definition
-    assert lacking(examine(name, definition), definition) == ""
-
-
-@pytest.mark.parametrize("book", BOOKS)
-def test_an_answer_of_a_textbook_lacks_a_name_an_argument_or_an_extra(book):
-    """They have many shapes; only one of them has the course's names."""
-    answers = BOOKS[book].ANSWERS.items()
-    lacks = {name: lacking(examine(name, answer), answer) for name, answer in answers}
-    assert [name for name in lacks if not lacks[name]] == ["split_heads"] * (book == "uva")
