@@ -17,7 +17,7 @@ from notebooks import ROOT, pages
 Parts = dict[str, list[str]]  # the name of a part, and its arguments for python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
-NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
+NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300", "-o", "pythonpath="]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [path.relative_to(ROOT).as_posix() for path in pages()]
 TWO = ["-n", "2", "--dist", "loadscope"]  # tests/conftest.py says which tests stay together
