@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from browser_driver import NO_BROWSER, ROOT, Lab, chromium, jupyter_lab
+from explorer_page import served
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +15,13 @@ def browser():
         if browser is None:
             pytest.skip(NO_BROWSER)
         yield browser
+
+
+@pytest.fixture(scope="session")
+def address():
+    """Serve the repository, and return its address."""
+    with served() as place:
+        yield place
 
 
 @pytest.fixture(scope="session")

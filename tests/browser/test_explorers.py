@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from browser_driver import ROOT
 from explorer_numbers import numbers
-from explorer_page import EXPLORERS, open_explorer, served, take_still
+from explorer_page import EXPLORERS, open_explorer, take_still
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
@@ -95,13 +95,6 @@ COLORS = """async shares => {
 every_explorer = pytest.mark.parametrize("explorer", EXPLORERS, ids=lambda each: each.module)
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Serve the repository."""
-    with served() as place:
-        yield place
-
-
 @pytest.fixture
 def page(browser: Browser, address: str, explorer: type[Explorer]) -> Iterator[Page]:
     """Open an explorer on a page without a kernel."""
@@ -173,8 +166,7 @@ def test_the_still_picture_is_up_to_date(page: Page, explorer: type[Explorer]):
     assert np.abs(one - other).mean() < MAX_DIFFERENCE, "run: python tools/explorer_page.py"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 @every_explorer
 def test_it_fits_on_a_screen_in_both_themes(browser, address, explorer, theme, width):
     page = open_explorer(browser, address, explorer(), theme=theme, width=width)

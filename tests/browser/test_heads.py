@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from browser_driver import Lab, write_notebook
-from explorer_page import open_explorer, served
+from explorer_page import open_explorer
 from playwright.sync_api import Locator, Page, expect
 from translator_file import TRANSLATOR, write_translator
 
@@ -57,12 +57,11 @@ def weights(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def page(browser, weights) -> Iterator[Page]:
+def page(browser, address, weights) -> Iterator[Page]:
     """Open the explorer without a kernel, next to the translator's file."""
-    with served() as address:
-        opened = open_explorer(browser, address, HeadsExplorer(), files={TRANSLATOR: weights})
-        yield opened
-        opened.close()
+    opened = open_explorer(browser, address, HeadsExplorer(), files={TRANSLATOR: weights})
+    yield opened
+    opened.close()
 
 
 def with_logits(translator: Translator, words: str, off: list) -> dict:
@@ -182,40 +181,42 @@ def test_a_button_breaks_every_translation_with_the_heads_that_python_chooses(pa
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_translation_appears_token_by_token_unless_motion_is_reduced(browser, weights, moves):
+def test_a_translation_appears_token_by_token_unless_motion_is_reduced(
+    browser, address, weights, moves
+):
     files = {TRANSLATOR: weights}
-    with served() as address:
-        page = open_explorer(browser, address, HeadsExplorer(), moves=moves, files=files)
-        expect(page.locator(".said")).to_contain_text("which is right")
-        page.wait_for_timeout(3000)
-        page.evaluate(SEE_LETTERS)
-        page.get_by_role("textbox").fill("7,078")
-        expect(page.locator(".said")).to_contain_text("“siebentausendachtundsiebzig”")
-        page.wait_for_timeout(1500)
-        written, right = page.evaluate("window.seen"), len("siebentausendachtundsiebzig")
-        assert written == sorted(written) and written[-1] == 2 * right
-        assert written[0] > right  # the first token is there at once, and so is its row of the map
-        assert (len(set(written)) > 3) == moves
-        page.close()
+    page = open_explorer(browser, address, HeadsExplorer(), moves=moves, files=files)
+    expect(page.locator(".said")).to_contain_text("which is right")
+    page.wait_for_timeout(3000)
+    page.evaluate(SEE_LETTERS)
+    page.get_by_role("textbox").fill("7,078")
+    expect(page.locator(".said")).to_contain_text("“siebentausendachtundsiebzig”")
+    page.wait_for_timeout(1500)
+    written, right = page.evaluate("window.seen"), len("siebentausendachtundsiebzig")
+    assert written == sorted(written) and written[-1] == 2 * right
+    assert written[0] > right  # the first token is there at once, and so is its row of the map
+    assert (len(set(written)) > 3) == moves
+    page.close()
 
 
-def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(browser, weights):
-    with served() as address:
-        page = open_explorer(browser, address, HeadsExplorer())
-        expect(page.locator(".said")).to_contain_text("which is right")
-        switch(page, "cross", 1, 0)
-        expect(page.locator(".said")).to_contain_text("could not be loaded")
-        expect(page.locator(".explorer svg").first).to_contain_text("no new translation")
-        expect(page.get_by_text("cross-attention, layer 1").first).to_be_visible()
-        page.get_by_role("button", name="Reset").click()
-        expect(page.locator(".said")).to_contain_text("which is right")
-        page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
-        page.get_by_role("button", name="Break it").click()
-        expect(page.locator(".said")).to_contain_text("which is wrong")
-        page.close()
+def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(
+    browser, address, weights
+):
+    page = open_explorer(browser, address, HeadsExplorer())
+    expect(page.locator(".said")).to_contain_text("which is right")
+    switch(page, "cross", 1, 0)
+    expect(page.locator(".said")).to_contain_text("could not be loaded")
+    expect(page.locator(".explorer svg").first).to_contain_text("no new translation")
+    expect(page.get_by_text("cross-attention, layer 1").first).to_be_visible()
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".said")).to_contain_text("which is right")
+    page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
+    page.get_by_role("button", name="Break it").click()
+    expect(page.locator(".said")).to_contain_text("which is wrong")
+    page.close()
 
 
-def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, weights):
+def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, address, weights):
     held = []
 
     def answer(route):
@@ -223,25 +224,23 @@ def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, weights
         if len(held) > 1:
             route.fulfill(path=weights)
 
-    with served() as address:
-        page = open_explorer(browser, address, HeadsExplorer())
-        page.route(f"**/{TRANSLATOR}", answer)
-        grid(page).focus()
-        page.get_by_role("button", name="Break it").click()
-        page.wait_for_timeout(500)
-        assert len(held) == 1
-        held[0].abort()
-        expect(page.locator(".said")).to_contain_text("which is wrong")
-        page.close()
+    page = open_explorer(browser, address, HeadsExplorer())
+    page.route(f"**/{TRANSLATOR}", answer)
+    grid(page).focus()
+    page.get_by_role("button", name="Break it").click()
+    page.wait_for_timeout(500)
+    assert len(held) == 1
+    held[0].abort()
+    expect(page.locator(".said")).to_contain_text("which is wrong")
+    page.close()
 
 
-def test_it_says_how_much_of_the_translator_has_arrived(browser, weights):
-    with served() as address:
-        page = open_explorer(browser, address, HeadsExplorer())
-        page.evaluate(SLOW_FETCH, list(weights.read_bytes()[:1000]))
-        page.get_by_role("textbox").fill("7")
-        expect(page.locator(".said")).to_have_text("Loading the translator: 50% of 2 MB.")
-        page.close()
+def test_it_says_how_much_of_the_translator_has_arrived(browser, address, weights):
+    page = open_explorer(browser, address, HeadsExplorer())
+    page.evaluate(SLOW_FETCH, list(weights.read_bytes()[:1000]))
+    page.get_by_role("textbox").fill("7")
+    expect(page.locator(".said")).to_have_text("Loading the translator: 50% of 2 MB.")
+    page.close()
 
 
 def test_the_title_of_a_map_does_not_meet_its_words_in_a_wide_font(page: Page):
@@ -256,16 +255,17 @@ def test_the_title_of_a_map_does_not_meet_its_words_in_a_wide_font(page: Page):
     assert end <= min(box["y"] for box in boxes)
 
 
-def test_maps_of_another_training_run_disappear_when_the_translator_loads(browser, weights):
-    with served() as address:
-        explorer = HeadsExplorer()
-        explorer.reading = explorer.reading | {"text": "of another run"}
-        page = open_explorer(browser, address, explorer)
-        expect(page.locator(".said")).to_contain_text("of another run")
-        page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
-        grid(page).focus()
-        expect(page.locator(".said")).not_to_contain_text("of another run")
-        page.close()
+def test_maps_of_another_training_run_disappear_when_the_translator_loads(
+    browser, address, weights
+):
+    explorer = HeadsExplorer()
+    explorer.reading = explorer.reading | {"text": "of another run"}
+    page = open_explorer(browser, address, explorer)
+    expect(page.locator(".said")).to_contain_text("of another run")
+    page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
+    grid(page).focus()
+    expect(page.locator(".said")).not_to_contain_text("of another run")
+    page.close()
 
 
 def test_in_a_notebook_the_kernel_translates(course, lab: Lab):

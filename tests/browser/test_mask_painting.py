@@ -2,19 +2,12 @@
 
 import pytest
 from explorer_numbers import numbers
-from explorer_page import open_explorer, served
+from explorer_page import open_explorer
 from playwright.sync_api import expect
 
 from course_lib.viz.mask_explorer import CROSS, MaskExplorer
 
 LEFT, TOP, CELL = 70, 92, 39  # of the table, as in masks.js
-
-
-@pytest.fixture(scope="module")
-def address():
-    """Serve the repository."""
-    with served() as place:
-        yield place
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 import re
 
-import pytest
 from browser_driver import code_cells
-from explorer_page import open_explorer, served
+from explorer_page import open_explorer
 from playwright.sync_api import Page, expect
 
 from course_lib.viz.position_explorer import PositionExplorer
@@ -22,13 +21,6 @@ WATCH = """async () => {
     }
     return [[...shown].map(title => Number(title.split(' ').at(-1))), turned];
 }"""
-
-
-@pytest.fixture(scope="module")
-def address():
-    """Serve the repository."""
-    with served() as place:
-        yield place
 
 
 def map_of(page: Page):
