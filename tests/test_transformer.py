@@ -7,7 +7,6 @@ from copy import deepcopy
 import pytest
 import torch
 from dimensions import D_MODEL, PAD, SRC_VOCAB, S, T
-from hypothesis import strategies as st
 from parity import assert_parity, trace
 from random_inputs import (
     padded_ids,
@@ -26,7 +25,6 @@ BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 BASE = dict(src_vocab_size=37_000, tgt_vocab_size=37_000)
 ONE_VOCAB = dict(src_vocab_size=SRC_VOCAB, tgt_vocab_size=SRC_VOCAB)
 TIES = pytest.mark.parametrize("tie_embeddings", ["all", "decoder", "none"])
-SEEDS = st.integers(0, 2**31)
 
 
 @pytest.mark.filterwarnings("error")

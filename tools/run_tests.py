@@ -26,10 +26,9 @@ PARTS = {  # chapter 11 is first, because it trains the translator that tests an
     "tests and doctests": [
         *NO_NBVAL,
         *TWO,
-        *("--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
+        *("--doctest-modules", "--ignore=tests/browser"),
         *("tests", "course_lib"),
     ],
-    "workbook": [*NO_NBVAL, *TWO, "-m", "workbook and not textbooks", "tests/exercises"],
     "chapters": [
         *PYTEST,
         *NBVAL,

@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 import torch
 from hf_fixtures import published as save_published
+from test_cli_training import Terminal, interrupt
 from tokenizers import AddedToken, decoders, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -103,11 +104,6 @@ def test_the_context_is_correct_after_an_interrupted_answer(folder, when):
     fresh = Conversation(load_writer(folder, chats=True), greedy, tokens=9)
     fresh.messages = talk.messages[:4]
     assert found == "".join(fresh.answer("Three")) and talk.ids == fresh.ids
-
-
-def interrupt(*arguments):
-    """Raise the exception of Ctrl-C."""
-    raise KeyboardInterrupt
 
 
 def test_a_question_that_does_not_fit_begins_a_new_conversation(folder):
@@ -213,14 +209,6 @@ def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
     for prompt, reason in (("", "prompt is empty"), (99 * "x", "99 tokens")):
         with pytest.raises(ValueError, match=reason):
             list(continue_text(writer, prompt, 3, draw))
-
-
-class Terminal(io.StringIO):
-    """A stream that behaves like a terminal."""
-
-    def isatty(self):
-        """Return True, like a terminal."""
-        return True
 
 
 def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(

@@ -54,7 +54,6 @@ CITATION = re.compile(
 )
 ISSUE = re.compile(r"\w #\d+\b")
 REPOSITORY = "https://github.com/NAME/COURSE"
-every_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 every_text = pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: path.stem)
 
 

@@ -6,7 +6,6 @@ import math
 import re
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -27,8 +26,6 @@ from course_lib.exercises.library.later_cells import lacking
 from course_lib.exercises.library.stubs import stub
 from course_lib.exercises.workbook.notebook_builder import Chapter
 from notebooks import pages
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def styles(name):
