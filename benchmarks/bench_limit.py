@@ -82,8 +82,8 @@ def chat_models() -> tuple[ModernDecoder, transformers.PreTrainedModel]:
         vocab_size=c.vocab_size, hidden_size=c.d_model, intermediate_size=c.d_ff,
         num_hidden_layers=c.num_layers, num_attention_heads=c.num_heads,
         num_key_value_heads=c.num_kv_heads, max_position_embeddings=c.max_len,
-        rms_norm_eps=c.norm_eps, rope_parameters={"rope_type": "default", "rope_theta": c.rope_base},
-        tie_word_embeddings=True,
+        rms_norm_eps=c.norm_eps, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": c.rope_base},
         bos_token_id=None, eos_token_id=None, pad_token_id=None,
     )  # fmt: skip
     library_model = transformers.LlamaForCausalLM(config).eval()

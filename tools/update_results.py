@@ -307,7 +307,7 @@ def mistake_counts() -> str:
 
 def lessons() -> str:
     """List each chapter's minutes and prerequisites, from the box at its beginning."""
-    times, rows = chapter_times.chapter_times(), []
+    times, rows = chapter_times.page_times(), []
     for path in chapters():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import find_exercise, right_answers, right_ways
+from course_lib.exercises.checking.exercise import find_exercise, right_ways
 from course_lib.exercises.checking.matching import expected_outcomes, outcome_of
 from course_lib.exercises.checking.mistake import Mistake, define
 from course_lib.exercises.checking.outcomes import largest, leaves
