@@ -1,4 +1,7 @@
-"""Measure speed on this machine, and write medians and ranges to benchmarks/bench.json."""
+"""Measure speed on this machine, and write medians and ranges to benchmarks/bench.json.
+
+The part ``limit`` goes to course_lib/records/limit.json, because a side trip draws it.
+"""
 
 import os
 
@@ -16,10 +19,11 @@ from bench_mixed import bench_mixed
 from bench_training import bench_training
 from timing import Row, line
 
-from course_lib.records.results import add_entry
+from course_lib.records.results import add_entry, record_of
 from course_lib.trainer.hardware import describe_machine, one_thread
 
 RECORD = Path(__file__).with_name("bench.json")
+OTHER_RECORDS = {"limit": record_of("limit")}
 
 
 def bench_limit() -> Iterable[Row]:
@@ -40,12 +44,11 @@ PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
 }
 
 
-def measure(names: Sequence[str], path: Path = RECORD) -> None:
+def measure(names: Sequence[str]) -> None:
     """Run some parts, print each row, and record each part as soon as it is done.
 
     Args:
-        names: Keys of ``PARTS``.
-        path: The record. It keeps its old entries for parts that are not run.
+        names: Keys of ``PARTS``. The records keep their old entries for parts that are not run.
     """
     order = list(PARTS)
     with one_thread():
@@ -57,7 +60,9 @@ def measure(names: Sequence[str], path: Path = RECORD) -> None:
                 print(line(row), flush=True)
                 rows.append(row)
             entry = {"part": name, "machine": machine, "rows": rows}
-            add_entry(path, entry, lambda entry: [order.index(entry["part"])])
+            add_entry(
+                OTHER_RECORDS.get(name, RECORD), entry, lambda entry: [order.index(entry["part"])]
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -71,6 +71,20 @@ GPT_RATIOS = {
     "GPT, training step": "a training step, compared with `torch.nn`",
     "GPT, a token written": "generating a token with the KV cache, compared with no cache",
 }
+LIMIT = {
+    "limit": "the limit: the weights are read once",
+    "ours": "the course",
+    "transformers": "`transformers`",
+    "CTranslate2, float32": "CTranslate2",
+    "ours, bfloat16": "the course, in bfloat16",
+    "CTranslate2, int8": "CTranslate2, in int8",
+}
+LIMIT_SIZES = {
+    "SmolLM2-135M, 1": "SmolLM2-135M, one text",
+    "SmolLM2-135M, 16": "16 texts",
+    "Marian, 1": "Marian, one sentence",
+    "Marian, 16": "16 sentences",
+}
 LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
 TEXTS = {  # the text, and the standard deviation of the initial weights
     ("shakespeare", 0.05): "Shakespeare",
@@ -121,7 +135,8 @@ def mean_and_range(values: Sequence[float]) -> str:
 
 def bench(part: str) -> Entry:
     """Return the benchmark record of a part."""
-    return next(entry for entry in read_entries(BENCH) if entry["part"] == part)
+    record = record_of("limit") if part == "limit" else BENCH
+    return next(entry for entry in read_entries(record) if entry["part"] == part)
 
 
 def rows_by(part: str, key: str) -> dict[tuple, Entry]:
@@ -187,6 +202,12 @@ def scale() -> str:
         )  # fmt: skip
     head = ["parameters", "weights", "training", "FLOPs per token", "cache per token"]
     return table(["", *head, "for 4,096 tokens"], rows)
+
+
+def beside_the_limit(row: Entry) -> str:
+    """Format the milliseconds of a step, and how many times as long as the limit it takes."""
+    times = f", {with_range(row['ratio'], 1)}" if "ratio" in row else ""
+    return f"{row['milliseconds']['median']:.1f} ms{times}"
 
 
 def training_notes() -> str:
@@ -358,6 +379,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     ),
     "int8": int8,
     "scale": scale,
+    "limit": lambda: bench_table("limit", LIMIT, "table", LIMIT_SIZES, beside_the_limit),
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "table_2": table_2,
     "difference_effects": lambda: by_seed(
