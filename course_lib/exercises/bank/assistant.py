@@ -1,5 +1,6 @@
 """Exercises for chapter 23: trials, known mistakes and correct answers."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -66,10 +67,13 @@ def preferred(label: str, size: float = 1.0, **options: Any) -> Trial:
     return learned(label, given, REFERENCE, DPO, **options)
 
 
-def reinforced(label: str, distance: float, **options: Any) -> Trial:
-    """Compare the losses when the model differs from the one that generated the answers."""
-    given = {"log_probs": OLD + distance * normal("update", *MASK.shape)}
-    return learned(label, given, [OLD, REF, ADVANTAGES, MASK], GRPO, **options)
+def reinforced(
+    label: str, distance: float, mask: Tensor = MASK, garbage: bool = False, **options: Any
+) -> Trial:
+    """Compare the losses after an update; ``garbage`` puts -inf where the mask is False."""
+    now = OLD + distance * normal("update", *MASK.shape)
+    log_probs, *others = (x.masked_fill(~mask & garbage, -math.inf) for x in (now, OLD, REF))
+    return learned(label, {"log_probs": log_probs}, [*others, ADVANTAGES, mask], GRPO, **options)
 
 
 @as_trial("the reference model itself", "Both rewards are then 0, so the loss is ln 2.")
@@ -106,6 +110,7 @@ EXERCISES = (
             "cut-off answer": (
                 masks("an answer without [end]", CUT_OFF),
                 masks("an answer without [end] before another", REOPENED),
+                masks("[assistant] as the first token", CHATS[1:2, 3:]),
             ),
         },
     ),
@@ -136,7 +141,9 @@ EXERCISES = (
             "broadcasts.",
             "`(rewards - rewards.mean(dim=1, keepdim=True))`, divided by the row's `std` plus eps.",
         ),
-        extras={"eps": (compared("eps=0.5", REWARDS, eps=0.5),)},
+        extras={
+            "eps": (compared("eps=0.7", REWARDS, eps=0.7), compared("tiny rewards", REWARDS / 1e4)),
+        },
         rejects=("(torch.tensor([[0, 1]]))", "(torch.ones(3, 1))"),
     ),
     Exercise(
@@ -157,6 +164,10 @@ EXERCISES = (
         extras={
             "clip": (reinforced("clip=0.05", 0.5, clip=0.05),),
             "kl_weight": (reinforced("kl_weight=0", 0.5, kl_weight=0.0),),
+            "not counted": (
+                reinforced("-inf where the mask is False", 0.5, garbage=True),
+                reinforced("an answer without a counted token", 0.5, MASK & MASK[:, 1:2]),
+            ),
         },
         rejects=(
             "(*3 * [torch.ones(2, 3)], torch.ones(2), torch.ones(2, 1) > 0)",
@@ -199,6 +210,15 @@ MISTAKES = {
             "opened > closed",
             "(opened > 0) & (closed == 0)",
         ),
+        "places_from_zero: places count from 0, so an [assistant] in place 0 is not noticed": (
+            "torch.arange(1, ids.size(1) + 1,",
+            "torch.arange(ids.size(1),",
+        ),
+        "open_from_the_start: >= lets an answer be open "
+        "before the first mark, where both places are 0": ("opened > closed", "opened >= closed"),
+        "inverted: everything but the answers is counted": ("opened > closed", "opened <= closed"),
+        "marks_counted: marks are counted, so one answer without [end] leaves all later "
+        "tokens open": (("(place * (ids", "((ids"), (".cummax(dim=1).values", ".cumsum(dim=1)")),
         "numbers_returned: the mask contains the numbers 0 and 1, but it must be boolean": (
             OPEN,
             f"{OPEN}.long()",
@@ -227,6 +247,12 @@ MISTAKES = {
         "log_of_sigmoid: the log is taken after the sigmoid, which is rounded to 0 for large "
         "margins, so the loss becomes "
         "inf; use F.logsigmoid": (f"F.logsigmoid({MARGIN})", f"torch.sigmoid({MARGIN}).log()"),
+        "averaged_before_the_sigmoid: the differences are averaged first, and then the sigmoid "
+        "is applied": (f"F.logsigmoid({MARGIN}).mean()", f"F.logsigmoid(({MARGIN}).mean())"),
+        "beta_once: beta multiplies the log-ratio of the chosen answer only": (
+            "beta * (rejected - ref_rejected)",
+            "rejected - ref_rejected",
+        ),
         "summed_up: the losses of the pairs are added up instead of averaged": (
             ".mean()",
             ".sum()",
@@ -266,6 +292,16 @@ MISTAKES = {
             " + eps)",
             ")",
         ),
+        "eps_under_the_root: eps is added to the variance instead of to its root": (
+            "std + eps",
+            "(std**2 + eps).sqrt()",
+        ),
+        "clamped: the standard deviation is raised "
+        "to eps where it is smaller, but eps is not added": ("(std + eps)", "std.clamp(min=eps)"),
+        "another_default: eps is 1e-8 unless given, but its default is 1e-4 here": (
+            "eps: float = 1e-4",
+            "eps: float = 1e-8",
+        ),
         **ignored(("eps", ("std + eps", "std + 1e-4"))),
     },
     "clipped_policy_loss": {
@@ -304,6 +340,18 @@ MISTAKES = {
         "answers count less": (PER_ANSWER, "objective.mean()"),
         "mean_over_tokens: the mean is taken over the tokens of all answers, so a long answer "
         "counts more than a short one": (PER_ANSWER, "(objective.sum() / mask.sum())"),
+        "sum_over_answers: the answers' means are added up instead of averaged": (
+            PER_ANSWER,
+            PER_ANSWER.replace(").mean()", ").sum()"),
+        ),
+        "not_cleared: the numbers where the mask is "
+        "False are not set to 0 first, and -inf times 0 is nan": ("x.masked_fill(~mask, 0.0)", "x"),
+        "empty_answers_left_out: the mean leaves out answers without a counted "
+        "token, but they count 0": (PER_ANSWER, f"{PER_ANSWER[:-7]}[mask.any(dim=1)].mean()"),
+        "divided_by_none: an answer without a counted token gives 0 / 0; divide by at least 1": (
+            ".clamp(min=1)",
+            "",
+        ),
         "sum_over_tokens: the terms for an answer's tokens are added up instead of averaged": (
             PER_ANSWER,
             "objective.sum(dim=1).mean()",
@@ -365,13 +413,13 @@ ANSWERS = {
         "by_cases: good and bad answers are distinguished, and the tokens' average is weighted": (
             (GAIN, f"{CASES} * advantages"),
             ("log_ratio.exp() - log_ratio - 1", "torch.expm1(log_ratio) - log_ratio"),
-            (PER_ANSWER, "(objective / mask.sum(-1, keepdim=True)).sum(-1).mean()"),
+            (PER_ANSWER, "(objective / mask.sum(-1, keepdim=True).clamp(1)).sum(-1).mean()"),
         ),
         "by_rows: the real tokens of one answer are averaged at a time": (
             (" * mask", ""),
             (
                 PER_ANSWER,
-                "torch.stack([x[real].mean() for x, real in zip(objective, mask)]).mean()",
+                "sum(x[m].sum() / max(1, m.sum()) for x, m in zip(objective, mask)) / len(mask)",
             ),
             ("old_log_probs", "old"),
             ("ref_log_probs", "ref"),

@@ -106,6 +106,13 @@ MISTAKES = {
             POSITIONS,
             "(len(batch) + 1) * max(grown)",
         ),
+        "one_pair_for_both: one pair gives both widths, but the longest source and the longest "
+        "target may be in different "
+        "pairs": ("tuple(map(max, widest, lengths[pair]))", "max(widest, lengths[pair], key=sum)"),
+        "full_batch_refused: a batch with exactly `tokens` positions is not allowed": (
+            "sum(grown) > tokens",
+            "sum(grown) >= tokens",
+        ),
     },
 }
 

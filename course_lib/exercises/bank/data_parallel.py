@@ -59,6 +59,8 @@ MISTAKES = {
         "world_size_alone: every factor is `world_size`, which is correct only for losses that are "
         "divided by the total number of tokens [NVIDIA-NeMo/Automodel #3830, "
         "neuralmagic/sparseml #135]": (SCALE, "float(world_size)"),
+        "inverted: the factor is upside down": (SCALE, "all_tokens / (world_size * num_tokens)"),
+        "whole_number: // makes the factor a whole number": (SCALE, SCALE.replace("/", "//")),
         "for_sums: `num_tokens` is not used, which is correct only if each loss is a sum over "
         "tokens": (SCALE, "world_size / all_tokens"),
     },

@@ -261,6 +261,14 @@ MISTAKES = {
         "output_not_tied: the output is not tied to the embedding (a copy of its values would be a "
         "second matrix) "
         "[karpathy/nanoGPT #21]": ("        self.output.weight = self.embedding.weight\n", ""),
+        "padding_hidden: tokens equal to pad_id are hidden, but this model has no padding": (
+            PAST,
+            f"{PAST} & (ids != self.config.pad_id)[:, None, None]",
+        ),
+        "positions_scaled: the positions are multiplied by √d_model, too": (
+            (f" * {ROOT}", ""),
+            (PLACED, f"{PLACED} * {ROOT}"),
+        ),
         "softmax_inside: the model ends with a softmax, and the loss applies a second one "
         "[bkitano/llama-from-scratch #5]": (OUT, f"{OUT}.softmax(dim=-1)"),
         "initialize_missing: the matrices keep torch's initial values, but N(0, 1) is far too "

@@ -119,6 +119,7 @@ def draws(candidate: Callable[..., Any]) -> dict[str, Any]:
     state = torch.get_rng_state()
     hidden(candidate, generator=torch.Generator())
     return {
+        "the same seed, the same targets": runs[0][2].equal(runs[1][2]),
         "the same seed, the same inputs": runs[0][1].equal(runs[1][1]),
         "a different seed, the same inputs": runs[0][1].equal(runs[2][1]),
         "the global seed is left alone": state.equal(torch.get_rng_state()),
@@ -131,7 +132,7 @@ SCATTERED = torch.tensor([[False, True, False, False, True], [True, False, True,
 
 def pooled(label: str, real: Tensor) -> Any:
     """Compare the means and their gradients."""
-    return function_trial(label, {"vectors": normal("x", B, S, 6), "real": real})
+    return function_trial(label, {"vectors": normal("x", *real.shape, 6), "real": real})
 
 
 @as_trial("a side that `size` does not divide", "Raise a ValueError, so that no pixel is lost.")
@@ -173,7 +174,7 @@ EXERCISES = (
             "mean": (pooled("padding at the end", END),),
             "any positions": (
                 pooled("padding between real tokens", SCATTERED),
-                pooled("no padding", torch.ones(B, S, dtype=torch.bool)),
+                pooled("one sequence without padding", torch.ones(1, S, dtype=torch.bool)),
             ),
         },
         formula="Average the vectors of the real tokens of each sequence.",
@@ -266,6 +267,24 @@ MISTAKES = {
             "ids.masked_fill(chosen &",
             "ids.masked_fill_(chosen &",
         ),
+        "targets_where_changed: the chosen tokens that are left unchanged have no target": (
+            TARGETS,
+            "ids.masked_fill(inputs == ids, pad_id)",
+        ),
+        "targets_of_minus_100: all other targets are -100, as "
+        "in `transformers`, but here they are pad_id": (TARGETS, "ids.masked_fill(~chosen, -100)"),
+        "multiplied_twice: tokens are chosen with probability 0.12, which is already 0.15 · 0.8": (
+            "< 0.15",
+            "< 0.12",
+        ),
+        "masks_overwritten: half of all chosen tokens get a random id, even if they have mask_id": (
+            "(fate >= 0.9)",
+            "(torch.rand(ids.shape, generator=generator) < 0.5)",
+        ),
+        "generator_in_part: the choice uses `generator`, but not every number after it does": (
+            "torch.randint(num_ordinary, ids.shape, generator=generator)",
+            "torch.randint(num_ordinary, ids.shape)",
+        ),
         **ignored(("generator", (", generator=generator)", ")"))),
     },
     "mean_pool": {
@@ -285,6 +304,12 @@ MISTAKES = {
         "mask_inverted: the mean is taken over the padding, but True means a real token here": (
             "column = real.unsqueeze(-1)",
             "column = ~real.unsqueeze(-1)",
+        ),
+        "padding_added_up: the vectors of the padding "
+        "are added up, and divided by the number of real tokens": ("~column, 0.0", "column, 0.0"),
+        "squeezed: `squeeze` without an axis also removes the axis of a single sequence": (
+            MEAN,
+            f"({MEAN}).squeeze()",
         ),
         "largest: the result is the largest entry of each column instead of the mean": (
             MEAN,

@@ -36,7 +36,7 @@ EXERCISES = (
         10,
         core={
             "accuracy": (
-                tokens("rows of 3 and 1 real tokens", 3, B, T, 6, lengths=(3, 1)),
+                tokens("rows of 9, 4 and 2 real tokens", 3, 3, 9, 6, lengths=(9, 4, 2)),
                 tokens("pad_id=0 and rows without padding", 0, B, T, 6, lengths=(4, 4)),
             ),
             "padding": (
@@ -78,6 +78,15 @@ MISTAKES = {
         "sentence counts more [tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74]": (
             RATIO,
             "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()",
+        ),
+        "whole_sentences: a sentence counts only if all of its tokens are right": (
+            RATIO,
+            "(right | ~real).all(dim=1).float().mean().item()",
+        ),
+        "shifted_again: the targets are shifted here, but position t already has the token after "
+        "t": (
+            f"({GUESS}) & real",
+            "(logits.argmax(dim=-1)[:, :-1] == targets[:, 1:]) & real[:, 1:]",
         ),
     },
 }

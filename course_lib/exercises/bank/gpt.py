@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from course_lib.exercises.bank.attention import TWO_ROOTS, wrongly_scaled
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import keeps_still, sees_later, survivors
+from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.trial import (
     D_K,
@@ -148,6 +149,7 @@ EXERCISES = (
         extras={
             "project": (projected(SPLIT, PLAIN, X),),
             "dropout": (keeps_still(PLAIN, {"x": X}, dropout=0.5), dropped),
+            "bias": (parameters_trial(PLAIN | {"bias": False}, "Then no layer has a bias."),),
             "names": (names_trial(PLAIN),),
         },
         rejects=("(10, 3)",),
@@ -206,6 +208,12 @@ MISTAKES = {
         "#23038, facebookresearch/xformers #103, paiml/entrenar #310]": (", is_causal=True", ""),
         "causal_transposed: the mask is the upper triangle, so a token attends to itself and to "
         "later tokens": ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(), dropout_p"),
+        "hidden_keys_seen: the mask is True where a key is hidden, but torch attends to "
+        "keys with True": ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(1), dropout_p"),
+        "itself_hidden: the mask leaves out the diagonal, so a token does not attend to itself": (
+            "dropout_p=dropout_p, is_causal=True",
+            f"{SQUARE}.tril(-1), dropout_p",
+        ),
         "zeros_hide_nothing: blocked scores are set to 0 instead of -inf, so their weights are not "
         "0 [hyunwoongko/transformer #10; karpathy/minGPT #75]": (
             LOOK,
@@ -222,6 +230,13 @@ MISTAKES = {
         "keys_first: the first third of the columns is used for the keys instead of the queries": (
             f"return {PARTS}",
             f"k, q, v = {PARTS}\n        return q, k, v",
+        ),
+        "values_first: the first third of the columns is used for the values "
+        "instead of the queries": (f"return {PARTS}", f"v, q, k = {PARTS}\n        return q, k, v"),
+        "split_without_transpose: the columns are reshaped to (B, H, T, d_k) without a transpose, "
+        "so the tokens are mixed": (
+            PARTS,
+            "parts.permute(2, 0, 1, 3, 4).reshape(3, len(x), self.num_heads, x.size(1), -1)",
         ),
         "cut_into_heads_first: the columns are split into heads first, and then into queries, keys "
         "and values": (
@@ -264,6 +279,11 @@ MISTAKES = {
             f"self.w_o({JOIN})",
             f"x + self.w_o({JOIN})",
         ),
+        "bias_not_passed_on: `bias` reaches only w_qkv, so w_o always has a bias": (
+            "(d_model, d_model, bias)",
+            "(d_model, d_model)",
+        ),
+        **ignored(("bias", (", bias)", ")"))),
     },
     "GPT": {
         "positions_missing: no positions are added, so only the causal mask tells the model the "

@@ -185,13 +185,14 @@ QUERIES = (
 )
 PUT = "output[:, position] = source[:, position]"
 PATCH = "model.layers[layer].register_forward_hook(patch)"
+BEFORE = PATCH.replace("hook(patch)", "pre_hook(lambda block, x: patch(block, x, x[0]))")
 RUN = "return model(ids)[0]"
 TWO_LOGITS = """out, other = model(ids)[0], model(source_ids)[0]
         out[:, position] = other[:, position]
         return out"""
 
 
-def careless(hook: str) -> dict[str, Edits]:
+def careless(hook: str, result: str) -> dict[str, Edits]:
     """Return the mistakes around a run with a hook."""
     return {
         "hook_stays: the hook is never removed, so it changes every later call of the model": (
@@ -204,6 +205,8 @@ def careless(hook: str) -> dict[str, Edits]:
         ),
         "dropout_active: the model runs in its own mode, so dropout changes the numbers in "
         "training": (HOOKS, "with hooked(nn.Identity()) as hooks:"),
+        "nothing_returned: the hook changes a copy and does "
+        "not return it, so the model goes on with the old vectors": (f"return {result}", result),
         "pair_returned: the logits and the loss are returned, not the logits alone": (
             RUN,
             "return model(ids)",
@@ -220,6 +223,10 @@ MISTAKES = {
         "norm_at_the_end_only: only the last depth goes through the final norm": (
             READ,
             "model.output(torch.cat([stream[:-1], model.norm(stream[-1:])]))",
+        ),
+        "last_depth_not_normed: every depth but the last goes through the final norm": (
+            READ,
+            "model.output(torch.cat([model.norm(stream[:-1]), stream[-1:]]))",
         ),
         "first_depth_missing: the lens starts after the first layer, without the embedded tokens": (
             READ,
@@ -300,7 +307,7 @@ MISTAKES = {
             "model.layers[layer].self",
             "model.layers[layer - 1].self",
         ),
-        **careless(SILENCE),
+        **careless(SILENCE, "heads.flatten(-2)"),
     },
     "patch_activations": {
         "whole_row: the vectors at all positions are replaced": (PUT, "output[:] = source"),
@@ -332,11 +339,11 @@ MISTAKES = {
         "stream is before the first layer": ("[layer + 1]", "[layer]"),
         "before_the_layer: the vector is replaced before the layer, which then still changes it": (
             ("[layer + 1]", "[layer]"),
-            (
-                PATCH,
-                "model.layers[layer].register_forward_pre_hook(lambda block, inputs: "
-                "patch(block, inputs, inputs[0]))",
-            ),
+            (PATCH, BEFORE),
+        ),
+        "output_patched_into_the_input: the vector after the layer is put into the layer's input": (
+            PATCH,
+            BEFORE,
         ),
         "after_the_next_layer: the vector is replaced one layer too late": (
             ("[layer + 1]", "[layer + 2 :][:1].sum(dim=0)"),
@@ -353,7 +360,7 @@ MISTAKES = {
             (f"hooks.append({PATCH})", "hooks.clear()"),
             (RUN, TWO_LOGITS),
         ),
-        **careless(PATCH),
+        **careless(PATCH, "output"),
     },
 }
 

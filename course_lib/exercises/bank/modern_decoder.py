@@ -259,6 +259,7 @@ MISTAKES = {
             ("torch.ones(d_model)", "torch.zeros(d_model)"),
             ("self.weight * x", "(1 + self.weight) * x"),
         ),
+        "gain_unused: the gains are created but not used": ("self.weight * x", "x"),
         "root_missing: x is divided by the mean of the squares instead of its square root": (
             f"* {ROOT}",
             f"/ ({SQUARES} + self.eps)",
@@ -276,6 +277,11 @@ MISTAKES = {
         "sigmoid_gate: the gate's activation is a sigmoid instead of SiLU, which is z times the "
         "sigmoid of z": ("F.silu", "torch.sigmoid"),
         "relu_gate: the gate's activation is ReLU instead of SiLU": ("F.silu", "F.relu"),
+        "gelu_gate: the gate's activation is GELU instead of SiLU": ("F.silu", "F.gelu"),
+        "silu_on_both: SiLU is also applied to linear1's features": (
+            INSIDE,
+            f"{SILU} * F.silu(self.linear1(x))",
+        ),
         "no_activation: the gate "
         "has no activation, so the layer multiplies two linear projections": (SILU, "self.gate(x)"),
         "gate_unused: the gate is created but not used, which leaves an ordinary feed-forward "
@@ -307,6 +313,14 @@ MISTAKES = {
         "rotated_backward: every pair is rotated backward, because the signs of the two sines are "
         "swapped [karpathy/nanochat "
         "#489]": (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
+        "minus_lost: both columns of a pair are sums, but the first one is a cos - b sin": (
+            "cosine - odd",
+            "cosine + odd",
+        ),
+        "cosine_and_sine_exchanged: the cosines and the sines are exchanged": (
+            "angles.cos().to(x.dtype), angles.sin()",
+            "angles.sin().to(x.dtype), angles.cos()",
+        ),
         "even_overwritten: the second column of each pair is computed from the first column, which "
         "has already been rotated": (
             "rotated = [even",
@@ -328,6 +342,9 @@ MISTAKES = {
         "positions of the keys": ("apply_rope(k, angles)", "k"),
         "nothing_rotated: the angles are never used, so the scores "
         "do not depend on the positions": ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
+        "heads_joined_without_transpose: the heads are joined with reshape but without "
+        "a transpose, so the tokens are mixed": ("join_heads(heads)", "heads.reshape(x.shape)"),
+        "biases_on: the layers have biases, because bias=False is missing": (", bias=False", ""),
         "future_seen: the causal mask is missing, so a token attends to later tokens": (
             "attend_to_past(*",
             "F.scaled_dot_product_attention(enable_gqa=True, *",

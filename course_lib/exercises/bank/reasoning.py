@@ -62,7 +62,7 @@ def rules(*allowed: Sequence[int]) -> Tensor:
 
 
 def runs(
-    label: str, says: str, *allowed: Sequence[int], ends: bool = False, limit: int = 16
+    label: str, says: str, *allowed: Sequence[int], limit: Any = (16,), result: Any = None
 ) -> Trial:
     """Compare the answer, and what the tool was asked."""
 
@@ -72,12 +72,12 @@ def runs(
                                      d_model=8, dropout=0.0))).eval()  # fmt: skip
         asked: list[list[int]] = []
 
-        def tool(call: Sequence[int]) -> list[int]:
-            """Return two numbers that depend on the call."""
+        def tool(call: Sequence[int]) -> Sequence[int]:
+            """Return the result, or two numbers that depend on the call."""
             asked.append([int(token) for token in call])
-            return [END] if ends else [sum(asked[-1]) % 5, len(asked[-1]) % 5]
+            return result or [sum(asked[-1]) % 5, len(asked[-1]) % 5]
 
-        answer = candidate(model, PROMPT.clone(), MARKS, tool, rules(*allowed), limit)
+        answer = candidate(model, PROMPT.clone(), MARKS, tool, rules(*allowed), *limit)
         return {"the tool was asked": " | ".join(map(spelled, asked)), "answer": spelled(answer)}
 
     return measure
@@ -92,6 +92,7 @@ EXERCISES = (
             "votes": (
                 function_trial("seven answers", {"answers": ANSWERS_GIVEN}, says=VOTED),
                 function_trial("one answer", {"answers": ANSWERS_GIVEN[:1]}, says=VOTED),
+                function_trial("one question", {"answers": ANSWERS_GIVEN[:, :1]}, says=VOTED),
             ),
         },
         hints=(
@@ -113,8 +114,8 @@ EXERCISES = (
                     says=ALLOWED,
                 ),
                 function_trial(
-                    "one row",
-                    {"logits": SCORES[2:3], "state": IN_STATE[2:3], "grammar": RULES},
+                    "one row with large differences",
+                    {"logits": 200 * SCORES[2:3], "state": IN_STATE[2:3], "grammar": RULES},
                     ("tokens", "states"),
                     says=ALLOWED,
                 ),
@@ -138,8 +139,9 @@ EXERCISES = (
             ),
             "end": (
                 runs("an end in the middle", STOPS, NUMBERS, [END]),
-                runs("a tool that ends the answer", STOPS, *SUM, ends=True),
-                runs("a limit", STOPS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, [END], limit=3),
+                runs("a tool that ends the answer", STOPS, *SUM, result=[END]),
+                runs("a limit", STOPS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, [END], limit=(3,)),
+                runs("a limit that the result reaches", STOPS, *SUM, NUMBERS, [END], limit=(7,)),
             ),
             "no call": (
                 runs("an equals mark alone", NO_CALL, [EQUALS], NUMBERS, [END]),
@@ -154,6 +156,10 @@ EXERCISES = (
             "If it ends a call that has begun, the result comes right after it, both "
             "in the answer and in what the engine reads next.",
         ),
+        extras={
+            "tuple": (runs("a tool that returns a tuple", TOLD, *SUM, [END], result=(2, 3)),),
+            "default limit": (runs("the default limit", STOPS, *14 * [NUMBERS], limit=()),),
+        },
     ),
 )
 
@@ -196,6 +202,10 @@ MISTAKES = {
             COUNTED,
             "counts.sum(dim=0, keepdim=True).argmax(dim=-1).expand(answers.size(1))",
         ),
+        "squeezed: `squeeze` without an axis also removes the axis of a single question": (
+            COUNTED,
+            f"{COUNTED}.squeeze()",
+        ),
         "counted_across_questions: the sum runs over the questions, not over the n answers": (
             "sum(dim=0)",
             "sum(dim=1)",
@@ -210,6 +220,8 @@ MISTAKES = {
             CHOSEN,
             "logits.masked_fill(following < 0, 0.0).argmax(dim=1)",
         ),
+        "probabilities_masked: the softmax comes before the mask, and may round the probabilities "
+        "of all allowed tokens to 0": (MASKED, "(logits.softmax(dim=1) * (following >= 0))"),
         "mask_reversed: the allowed tokens are masked, and the forbidden ones are left": (
             CHOSEN,
             'logits.masked_fill(following >= 0, float("-inf")).argmax(dim=1)',
@@ -277,6 +289,21 @@ MISTAKES = {
         "never_stops: the answer goes on after the end mark, up to the limit": (
             " and answer[-1:] != [end]",
             "",
+        ),
+        "steps_counted: `max_new_tokens` limits the tokens of the model, without those of the "
+        "tool": (
+            "while len(answer) < max_new_tokens",
+            "steps = 0\n    while (steps := steps + 1) <= max_new_tokens",
+        ),
+        "list_expected: a list and the result are added, but the result may be another sequence": (
+            "new += tool(",
+            "new = new + tool(",
+        ),
+        "read_again: the engine gets the whole text "
+        "in each step, but it remembers what it has read": ("[new]", "[prompt.tolist() + answer]"),
+        "result_partly_read: the model reads only the last token of the result": (
+            "answer += new",
+            "answer += new\n        new = new[-1:]",
         ),
         "no_limit: `max_new_tokens` is ignored": (
             "len(answer) < max_new_tokens",
