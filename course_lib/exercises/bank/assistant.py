@@ -142,7 +142,10 @@ EXERCISES = (
             "`(rewards - rewards.mean(dim=1, keepdim=True))`, divided by the row's `std` plus eps.",
         ),
         extras={
-            "eps": (compared("eps=0.7", REWARDS, eps=0.7), compared("tiny rewards", REWARDS / 1e4)),
+            "eps": (
+                compared("eps=0.7", REWARDS, eps=0.7),
+                compared("tiny rewards", REWARDS[:1] / 1e4),
+            ),
         },
         rejects=("(torch.tensor([[0, 1]]))", "(torch.ones(3, 1))"),
     ),
@@ -249,10 +252,7 @@ MISTAKES = {
         "inf; use F.logsigmoid": (f"F.logsigmoid({MARGIN})", f"torch.sigmoid({MARGIN}).log()"),
         "averaged_before_the_sigmoid: the differences are averaged first, and then the sigmoid "
         "is applied": (f"F.logsigmoid({MARGIN}).mean()", f"F.logsigmoid(({MARGIN}).mean())"),
-        "beta_once: beta multiplies the log-ratio of the chosen answer only": (
-            "beta * (rejected - ref_rejected)",
-            "rejected - ref_rejected",
-        ),
+        "beta_once: beta multiplies only the chosen log-ratio": ("beta * (rejected", "(rejected"),
         "summed_up: the losses of the pairs are added up instead of averaged": (
             ".mean()",
             ".sum()",
@@ -292,13 +292,13 @@ MISTAKES = {
             " + eps)",
             ")",
         ),
-        "eps_under_the_root: eps is added to the variance instead of to its root": (
+        "eps_inside: eps is added to the variance instead of to its root": (
             "std + eps",
             "(std**2 + eps).sqrt()",
         ),
         "clamped: the standard deviation is raised "
         "to eps where it is smaller, but eps is not added": ("(std + eps)", "std.clamp(min=eps)"),
-        "another_default: eps is 1e-8 unless given, but its default is 1e-4 here": (
+        "other_default: eps is 1e-8 by default instead of 1e-4": (
             "eps: float = 1e-4",
             "eps: float = 1e-8",
         ),
@@ -348,10 +348,7 @@ MISTAKES = {
         "False are not set to 0 first, and -inf times 0 is nan": ("x.masked_fill(~mask, 0.0)", "x"),
         "empty_answers_left_out: the mean leaves out answers without a counted "
         "token, but they count 0": (PER_ANSWER, f"{PER_ANSWER[:-7]}[mask.any(dim=1)].mean()"),
-        "divided_by_none: an answer without a counted token gives 0 / 0; divide by at least 1": (
-            ".clamp(min=1)",
-            "",
-        ),
+        "divided_by_none: an answer without a counted token gives 0 / 0": (".clamp(min=1)", ""),
         "sum_over_tokens: the terms for an answer's tokens are added up instead of averaged": (
             PER_ANSWER,
             "objective.sum(dim=1).mean()",

@@ -236,18 +236,16 @@ MISTAKES = {
         ),
         "probabilities_returned: the totals are returned as probabilities instead of "
         "log-probabilities": (OUT, "return places // V, places % V, best.exp(), ended.exp()"),
-        "kth_best_lost: an end that is itself the K-th best is left out": (
-            "ended < bar",
-            "ended <= bar",
-        ),
+        "kth_best_lost: an end that is the K-th best is left out": ("ended < bar", "ended <= bar"),
         "only_the_best_ends: an end finishes only if it is the best of all, not among the K best": (
             BAR,
             BAR.replace("-1:", ":1"),
         ),
-        "not_copied: `ended` is a view of the totals, so it becomes -inf with them; use clone": (
-            ".clone()",
-            "",
+        "better_than_all: an end finishes only if it is better than all that go on": (
+            BAR,
+            "best[:, :1]",
         ),
+        "not_copied: `ended` is a view of the totals, so it becomes -inf, too": (".clone()", ""),
         "ends_without_totals: `ended` has only the log-probability of the end token, without "
         "the total of its hypothesis": ("ended = sums[", "ended = logits.log_softmax(dim=-1)["),
     },

@@ -79,7 +79,7 @@ def starts(candidate: Callable) -> dict[str, str]:
     "equality",
 )
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
-    return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
+    return dict(zip(("inputs", "targets"), drawn(candidate, 5, 1, 4), strict=True))
 
 
 @as_trial("generators", "Draw all random numbers from `generator`, and do not seed it again.")
@@ -265,10 +265,8 @@ MISTAKES = {
             PAST,
             f"{PAST} & (ids != self.config.pad_id)[:, None, None]",
         ),
-        "positions_scaled: the positions are multiplied by √d_model, too": (
-            (f" * {ROOT}", ""),
-            (PLACED, f"{PLACED} * {ROOT}"),
-        ),
+        "positions_scaled: the positions are multiplied by √d_model, too, "
+        "but only the embeddings should be": ((f" * {ROOT}", ""), (PLACED, f"{PLACED} * {ROOT}")),
         "softmax_inside: the model ends with a softmax, and the loss applies a second one "
         "[bkitano/llama-from-scratch #5]": (OUT, f"{OUT}.softmax(dim=-1)"),
         "initialize_missing: the matrices keep torch's initial values, but N(0, 1) is far too "

@@ -273,10 +273,7 @@ MISTAKES = {
         ),
         "targets_of_minus_100: all other targets are -100, as "
         "in `transformers`, but here they are pad_id": (TARGETS, "ids.masked_fill(~chosen, -100)"),
-        "multiplied_twice: tokens are chosen with probability 0.12, which is already 0.15 · 0.8": (
-            "< 0.15",
-            "< 0.12",
-        ),
+        "too_few: tokens are chosen with probability 0.12 = 0.15 · 0.8": ("< 0.15", "< 0.12"),
         "masks_overwritten: half of all chosen tokens get a random id, even if they have mask_id": (
             "(fate >= 0.9)",
             "(torch.rand(ids.shape, generator=generator) < 0.5)",
@@ -307,10 +304,7 @@ MISTAKES = {
         ),
         "padding_added_up: the vectors of the padding "
         "are added up, and divided by the number of real tokens": ("~column, 0.0", "column, 0.0"),
-        "squeezed: `squeeze` without an axis also removes the axis of a single sequence": (
-            MEAN,
-            f"({MEAN}).squeeze()",
-        ),
+        "squeezed: squeeze removes the axis of a single sequence": (MEAN, f"({MEAN}).squeeze()"),
         "largest: the result is the largest entry of each column instead of the mean": (
             MEAN,
             'vectors.masked_fill(~column, float("-inf")).amax(dim=1)',

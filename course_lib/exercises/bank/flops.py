@@ -106,10 +106,8 @@ MISTAKES = {
         "output_by_source: the projection of the queries or of the "
         "output is counted for S positions instead of T": ("mixing = tgt_len", "mixing = src_len"),
         "output_forgotten: the output projection is not counted": lost("mixing"),
-        "whole_queries: the queries of each head have width d_model instead of d_k": (
-            "queries = tgt_len * d_model * d_k",
-            "queries = tgt_len * d_model * d_model",
-        ),
+        "whole_queries: the queries of each head have width d_model, but "
+        "the heads share d_model among them": ("tgt_len * d_model * d_k", "tgt_len * d_model**2"),
         "scores_squared: the scores and the weighted average are counted for T · T pairs of "
         "positions instead "
         "of T · S [facebookresearch/xformers #1402]": (PAIRS, PAIRS.replace("src_len", "tgt_len")),

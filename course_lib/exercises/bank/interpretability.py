@@ -119,7 +119,7 @@ EXERCISES = (
             "logits": (
                 logits("layer 1 and head 2", ABLATED, 1, 2),
                 logits("layer 0 and head 0", ABLATED, 0, 0),
-                logits("the last layer", ABLATED, N - 1, 1),
+                logits("the last layer", ABLATED, N - 1, 1, ids=IDS[:1]),
             ),
             "model": (afterward(1, 2),),
         },
@@ -141,7 +141,7 @@ EXERCISES = (
             "logits": (
                 logits("layer 1 and position 2", PATCHED, SOURCE, 1, 2),
                 logits("layer 0 and position 0", PATCHED, SOURCE, 0, 0),
-                logits("the last layer and position", PATCHED, SOURCE, N - 1, LENGTH - 1),
+                logits("the last place", PATCHED, SOURCE[:1], N - 1, LENGTH - 1, ids=IDS[:1]),
             ),
             "model": (afterward(SOURCE, 1, 2),),
         },
@@ -341,10 +341,7 @@ MISTAKES = {
             ("[layer + 1]", "[layer]"),
             (PATCH, BEFORE),
         ),
-        "output_patched_into_the_input: the vector after the layer is put into the layer's input": (
-            PATCH,
-            BEFORE,
-        ),
+        "input_patched: the vector after the layer is put into its input": (PATCH, BEFORE),
         "after_the_next_layer: the vector is replaced one layer too late": (
             ("[layer + 1]", "[layer + 2 :][:1].sum(dim=0)"),
             (

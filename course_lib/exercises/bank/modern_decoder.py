@@ -278,10 +278,7 @@ MISTAKES = {
         "sigmoid of z": ("F.silu", "torch.sigmoid"),
         "relu_gate: the gate's activation is ReLU instead of SiLU": ("F.silu", "F.relu"),
         "gelu_gate: the gate's activation is GELU instead of SiLU": ("F.silu", "F.gelu"),
-        "silu_on_both: SiLU is also applied to linear1's features": (
-            INSIDE,
-            f"{SILU} * F.silu(self.linear1(x))",
-        ),
+        "silu_twice: both factors go through SiLU": ("self.linear1(x)", "F.silu(self.linear1(x))"),
         "no_activation: the gate "
         "has no activation, so the layer multiplies two linear projections": (SILU, "self.gate(x)"),
         "gate_unused: the gate is created but not used, which leaves an ordinary feed-forward "
@@ -313,14 +310,11 @@ MISTAKES = {
         "rotated_backward: every pair is rotated backward, because the signs of the two sines are "
         "swapped [karpathy/nanochat "
         "#489]": (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
-        "minus_lost: both columns of a pair are sums, but the first one is a cos - b sin": (
+        "minus_lost: the first column is a cos + b sin instead of a cos - b sin": (
             "cosine - odd",
             "cosine + odd",
         ),
-        "cosine_and_sine_exchanged: the cosines and the sines are exchanged": (
-            "angles.cos().to(x.dtype), angles.sin()",
-            "angles.sin().to(x.dtype), angles.cos()",
-        ),
+        "exchanged: the cosines and the sines are exchanged": ("cosine, sine =", "sine, cosine ="),
         "even_overwritten: the second column of each pair is computed from the first column, which "
         "has already been rotated": (
             "rotated = [even",

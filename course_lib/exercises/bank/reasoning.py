@@ -48,8 +48,8 @@ NO_CALL = "An equals mark ends a call only if the model itself has begun one sin
 
 
 def spelled(ids: Any) -> str:
-    """Write ids as words."""
-    return " ".join(NAMES.get(int(token), str(int(token))) for token in ids)
+    """Write ids as words; a tensor is not an id, because the chapter looks ids up in a dict."""
+    return " ".join(NAMES.get(token, str(token)) for token in ids)
 
 
 def rules(*allowed: Sequence[int]) -> Tensor:
@@ -74,7 +74,7 @@ def runs(
 
         def tool(call: Sequence[int]) -> Sequence[int]:
             """Return the result, or two numbers that depend on the call."""
-            asked.append([int(token) for token in call])
+            asked.append([*call])
             return result or [sum(asked[-1]) % 5, len(asked[-1]) % 5]
 
         answer = candidate(model, PROMPT.clone(), MARKS, tool, rules(*allowed), *limit)
@@ -202,10 +202,7 @@ MISTAKES = {
             COUNTED,
             "counts.sum(dim=0, keepdim=True).argmax(dim=-1).expand(answers.size(1))",
         ),
-        "squeezed: `squeeze` without an axis also removes the axis of a single question": (
-            COUNTED,
-            f"{COUNTED}.squeeze()",
-        ),
+        "squeezed: squeeze removes the axis of one question": (COUNTED, f"{COUNTED}.squeeze()"),
         "counted_across_questions: the sum runs over the questions, not over the n answers": (
             "sum(dim=0)",
             "sum(dim=1)",
@@ -295,10 +292,7 @@ MISTAKES = {
             "while len(answer) < max_new_tokens",
             "steps = 0\n    while (steps := steps + 1) <= max_new_tokens",
         ),
-        "list_expected: a list and the result are added, but the result may be another sequence": (
-            "new += tool(",
-            "new = new + tool(",
-        ),
+        "list_needed: the tool's result has to be a list": ("new += tool(", "new = new + tool("),
         "read_again: the engine gets the whole text "
         "in each step, but it remembers what it has read": ("[new]", "[prompt.tolist() + answer]"),
         "result_partly_read: the model reads only the last token of the result": (

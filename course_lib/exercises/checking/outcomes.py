@@ -210,7 +210,9 @@ def describe(value: object) -> str:
 
 def largest(path: str, mine: Tensor, right: Tensor) -> str:
     """Describe the entry with the largest error."""
-    gap = (mine.double() - right.double()).abs().nan_to_num(torch.inf)
+    one, other = mine.double(), right.double()
+    gap = (one - other).abs().nan_to_num(torch.inf)
+    gap[one.isclose(other, equal_nan=True)] = 0.0  # also where both are -inf
     place = torch.unravel_index(gap.argmax(), gap.shape)
     index = ", ".join(str(int(i)) for i in place)
     values = [float(x[place].detach()) for x in (mine, right)]

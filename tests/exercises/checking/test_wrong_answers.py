@@ -224,6 +224,17 @@ UNNAMED = {
         ("input checks", "raise ValueError(", "raise RuntimeError("),
     ),
     "causal_mask": (("input checks", "length < 1", "length < 0"),),
+    "CausalSelfAttention": (("attention", "dropout: float = 0.0", "dropout: float = 0.1"),),
+    "ablate_head": (("logits", "return model(ids)[0]", "return model(ids)[0].squeeze()"),),
+    "patch_activations": (("logits", "return model(ids)[0]", "return model(ids)[0].squeeze()"),),
+    "group_advantages": (
+        ("eps", "(rewards - mean) / (std + eps)", "((rewards - mean) / (std + eps)).squeeze()"),
+    ),
+    "GPT": (("logits", "self.output(self.norm(x))", "self.output(self.norm(x)).squeeze()"),),
+    "run_with_tool": (
+        ("calls", "new = [int(token)]", "new = [token]"),  # the chapter looks ids up in a dict
+        ("default limit", "= 12", "= 16"),
+    ),
     "warmup_inverse_sqrt": (("input checks", "(step, d_model, warmup_steps)", "(step, d_model)"),),
     "label_smoothed_cross_entropy": (
         ("input checks", "0 <= smoothing <= 1", "0 <= smoothing"),
