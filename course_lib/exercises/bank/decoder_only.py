@@ -79,7 +79,7 @@ def starts(candidate: Callable) -> dict[str, str]:
     "equality",
 )
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
-    return dict(zip(("inputs", "targets"), drawn(candidate, 5, 1, 4), strict=True))
+    return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
 
 
 @as_trial("generators", "Draw all random numbers from `generator`, and do not seed it again.")

@@ -36,7 +36,7 @@ EXERCISES = (
         10,
         core={
             "accuracy": (
-                tokens("rows of 9, 4 and 2 real tokens", 3, 3, 9, 6, lengths=(9, 4, 2)),
+                tokens("rows of 9, 3 and 2 real tokens", 3, 3, 9, 6, lengths=(9, 3, 2)),
                 tokens("pad_id=0 and rows without padding", 0, B, T, 6, lengths=(4, 4)),
             ),
             "padding": (
@@ -79,6 +79,7 @@ MISTAKES = {
             RATIO,
             "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()",
         ),
+        "whole_number: // makes the accuracy a whole number": (RATIO, RATIO.replace("/", "//")),
         "whole_sentences: a sentence counts only if all of its tokens are right": (
             RATIO,
             "(right | ~real).all(dim=1).float().mean().item()",
