@@ -252,6 +252,7 @@ MISTAKES = {
         "inf; use F.logsigmoid": (f"F.logsigmoid({MARGIN})", f"torch.sigmoid({MARGIN}).log()"),
         "averaged_before_the_sigmoid: the differences are averaged first, and then the sigmoid "
         "is applied": (f"F.logsigmoid({MARGIN}).mean()", f"F.logsigmoid(({MARGIN}).mean())"),
+        "minus_missing: the minus before the loss is missing": ("-F.logsigmoid", "F.logsigmoid"),
         "beta_once: beta multiplies only the chosen log-ratio": ("beta * (rejected", "(rejected"),
         "summed_up: the losses of the pairs are added up instead of averaged": (
             ".mean()",
@@ -292,6 +293,7 @@ MISTAKES = {
             " + eps)",
             ")",
         ),
+        "mean_alone_divided: only the mean is divided": ("(rewards - mean)", "rewards - mean"),
         "eps_inside: eps is added to the variance instead of to its root": (
             "std + eps",
             "(std**2 + eps).sqrt()",

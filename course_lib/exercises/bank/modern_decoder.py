@@ -278,6 +278,7 @@ MISTAKES = {
         "sigmoid of z": ("F.silu", "torch.sigmoid"),
         "relu_gate: the gate's activation is ReLU instead of SiLU": ("F.silu", "F.relu"),
         "gelu_gate: the gate's activation is GELU instead of SiLU": ("F.silu", "F.gelu"),
+        "added: the two factors are added": (INSIDE, f"{SILU} + self.linear1(x)"),
         "silu_twice: both factors go through SiLU": ("self.linear1(x)", "F.silu(self.linear1(x))"),
         "no_activation: the gate "
         "has no activation, so the layer multiplies two linear projections": (SILU, "self.gate(x)"),
