@@ -12,6 +12,7 @@ from course_lib.exercises.checking.layer_trials import (
     keeps_double,
     keeps_half,
     keeps_still,
+    rounded,
     survivors,
 )
 from course_lib.exercises.checking.mistake import Edits, ignored
@@ -136,10 +137,12 @@ def dropped(norm_first: bool) -> Trial:
         x, answer = torch.zeros(4, 8, 12), torch.full((4, 8, 12), 3.0)
         x[..., 1], answer[..., :2] = 10.0, 0.0
         layer = candidate(d_model=12, dropout=0.2, norm_first=norm_first).train()
-        output = layer(x, lambda _: answer.clone()).detach()
+        read: list[Tensor] = []
+        output = layer(x, lambda y: read.append(y) or answer.clone()).detach()
         zero, ten = output[..., :1], output[..., 1:2]
         added = 10 * (output[..., 2:] - zero) / (ten - zero)
         found = {"zeros come out": bool((output == 0).any())}
+        found |= {"numbers that the sub-layer reads": rounded(read[0])}
         return found | {"an output of 3": survivors(added, "sentences", "positions", "features")}
 
     return measure
@@ -217,6 +220,7 @@ EXERCISES = (
                 keeps_still(BUILD, {"x": numbers(B, T, D_K), "sublayer": sublayer}, dropout=0.5),
             ),
             "dropout in pre-norm": (dropped(True),),
+            "bias": (around("bias=False", BUILD | {"bias": False}, B, T, D_K),),
             "names": (names_trial(BUILD),),
         },
         rejects=("(4)(torch.ones(2, 3, 4), lambda y: y[:, :1])",),
@@ -314,6 +318,8 @@ MISTAKES = {
         "not_registered: the gain and the shift are plain tensors, so the optimizer and saved "
         "files "
         "do not include them": ((GAIN, "torch.ones(d_model)"), (SHIFT, "torch.zeros(d_model)")),
+        "variance_not_centered: the variance is the mean of the squares of x, but it should "
+        "be that of x - mean": (VARIANCE, VARIANCE.replace("centered", "x")),
         "variance_squared: the centered vector is divided by the square of variance + eps instead "
         "of its square root": (ROOT, "(variance + self.eps) ** 2"),
         "one_plus_gain: the vector is multiplied by 1 + weight even though weight starts at 1, so "
@@ -401,6 +407,11 @@ MISTAKES = {
         ),
         "dropout_missing: the module never applies dropout [neulab/xnmt pull request #544, "
         "lucidrains/x-transformers #318]": (SUM, "total = x + answer"),
+        "dropout_on_input: dropout is applied to what the sub-layer reads instead of its output": (
+            (f"({READ})", f"(self.dropout({READ}))"),
+            (SUM, "total = x + answer"),
+        ),
+        **ignored(("bias", (", bias=bias", ""))),
         "batch_norm: the norm is an nn.BatchNorm1d, which mixes the tokens of a batch and stores "
         "running averages": (
             (NORM, "self.norm = nn.BatchNorm1d(d_model)"),

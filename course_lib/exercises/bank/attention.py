@@ -264,6 +264,8 @@ MISTAKES = {
         "scale_after_softmax: the weights are divided by √d_k after the softmax instead of the "
         "scores before it, so they no longer "
         "add up to 1": ((SCALE, ""), ("scores.softmax(dim=-1)", f"scores.softmax(dim=-1) {SCALE}")),
+        "infinity_times_zero: the mask is multiplied by -inf, but 0 · -inf is nan; use "
+        "`masked_fill`": ((MASKED, 'scores = scores + ~mask * float("-inf")'), (ZEROED, "")),
         "mask_added: the boolean mask is added to the scores, so True adds 1 to a score, and "
         "nothing is hidden": ((MASKED, "scores = scores + mask"), (ZEROED, "")),
     },

@@ -12,7 +12,8 @@ from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import Outcome, describe
 from course_lib.exercises.checking.small_models import SmallScript, small_config, small_model
-from course_lib.exercises.checking.trial import Trial, answer_to, as_trial
+from course_lib.exercises.checking.trial import Trial, answer_to, as_trial, filled
+from course_lib.transformer import Transformer
 
 MAX_LEN = 9
 BOS, EOS, PAD = 5, 4, 3  # none of these has its usual id
@@ -73,9 +74,9 @@ def decodes(
 
 
 def second_best(logits: Tensor) -> Tensor:
-    """Choose the token whose id is 1 less than the most likely token's, if both are words."""
-    tokens = logits.argmax(dim=-1)
-    return torch.where(tokens > 6, tokens - 1, tokens)
+    """If the most likely token is a word, choose the id before it; probabilities are too flat."""
+    most, tokens = logits.softmax(dim=-1).max(dim=-1)
+    return torch.where((tokens > 6) & (most > 0.2), tokens - 1, tokens)
 
 
 @as_trial("gradients enabled", "Decode under `torch.no_grad`, and then restore the setting.")
@@ -88,6 +89,19 @@ def traces(candidate: Callable) -> dict[str, bool]:
         "gradients are recorded": any(model.with_gradients),
         "gradients stay switched off": not after,
     }
+
+
+@as_trial("use_cache", "Pass `use_cache` to `decoding_engine`, and change a copy of its logits.")
+def recomputed(candidate: Callable) -> dict[str, bool]:
+    model, scored = filled(Transformer(small_config(PAD, MAX_LEN))), []
+    original = model.decode
+    noted = lambda *args: scored.append((x := original(*args), x.clone())) or x  # noqa: E731
+    model.decode = noted  # type: ignore[method-assign]  # with a hook, no model has a cache
+    decode(candidate, model, SOURCES.clone())
+    found = {"with use_cache=True, earlier tokens are decoded again": bool(scored)}
+    decode(candidate, model, SOURCES.clone(), use_cache=False)
+    found["with use_cache=False, they are decoded again"] = bool(scored)
+    return found | {"the engine's logits change": not all(torch.equal(*pair) for pair in scored)}
 
 
 @as_trial("the model's mode", "Decode in eval mode, and then restore the mode.", "train and eval")
@@ -137,6 +151,7 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
             counts = some.long().bincount(minlength=V).tolist()
             often[rows] = {f"token {n}": f"{c / len(some):.1f}" for n, c in enumerate(counts) if c}
         neighbors = (tokens[::2], tokens[1::2]), (tokens[1:-1:2], tokens[2::2])
+        often["for a single row"] = describe(candidate(given[:1], **how))
         often["neighboring rows are independent"] = all(independent(*pair) for pair in neighbors)
         changed = () if torch.equal(given, logits) else ("logits",)
         return Outcome({"drawn": often, "dtype": str(tokens.dtype)}, {}, changed)
@@ -146,13 +161,12 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
 
 @as_trial("generators", "Draw all random numbers from `generator`.")
 def generators(candidate: Callable) -> dict[str, bool]:
-    first, again, other = (
-        candidate(logits_for(FALLING), generator=torch.Generator().manual_seed(seed))
-        for seed in (1, 1, 2)
-    )
+    logits, seeded = logits_for(FALLING), lambda seed: torch.Generator().manual_seed(seed)
+    draw = lambda seed, **how: candidate(logits, generator=seeded(seed), **how)  # noqa: E731
+    pairs = [(draw(1, **how), draw(1, **how)) for how in ({}, {"top_p": 0.75})]
     return {
-        "the same generator gives the same tokens": torch.equal(first, again),
-        "a different generator gives different tokens": not torch.equal(first, other),
+        "the same generator gives the same tokens": all(torch.equal(*pair) for pair in pairs),
+        "a different generator gives different tokens": not torch.equal(draw(1), draw(2)),
     }
 
 
@@ -208,6 +222,7 @@ EXERCISES = (
                 decodes("max_new_tokens=2", SOURCES, says=LIMITED, max_new_tokens=2),
                 decodes("one sentence of 3 tokens", SOURCES[:1], says=LIMITED, max_new_tokens=4),
             ),
+            "use_cache": (recomputed,),
             "choose": (decodes("another `choose`", SOURCES, says=CHOICE, choose=second_best),),
         },
         rejects=(
@@ -336,15 +351,23 @@ MISTAKES = {
         ),
         "encoder_runs_again: the encoder runs again for every token, even though its output does "
         "not change": (READ, AGAIN),
+        "sources_not_reordered: `engine.reorder` gets only the rows, so the engine still scores "
+        "the sources of the rows that have left": (", unfinished)\n", ")\n"),
+        "tokens_not_selected: the tokens of finished rows stay in `tokens`, although these rows "
+        "have left the engine": ("rows, tokens = rows[unfinished], tokens", "rows = rows"),
+        "rows_renumbered: `unfinished` becomes the new `rows`, but it counts only the "
+        "rows that are left; use `rows[unfinished]`": ("= rows[unfinished]", "= unfinished"),
+        "probabilities_to_choose: `choose` gets probabilities, but it expects logits, to which it "
+        "may apply a softmax itself": ("choose(logits)", "choose(logits.softmax(dim=-1))"),
+        "not_cloned: the logit of padding is set to -inf in the engine's own logits instead of in "
+        "a copy (`clone`)": (".clone()", ""),
         **ignored(("max_new_tokens", (FRAME, FRAME.replace("max_new_tokens", "None")))),
+        **ignored(("use_cache", (", use_cache=use_cache", ""))),
     },
     "sample_tokens": {
         "most_likely_taken: the most likely token is taken instead of a sampled one": (
-            ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
-            (
-                "torch.multinomial(nucleus, 1, generator=generator)",
-                "nucleus.argmax(-1, keepdim=True)",
-            ),
+            "torch.multinomial(",
+            "(lambda weights, *_, **__: weights.argmax(dim=-1, keepdim=True))(",
         ),
         "temperature_multiplied: the logits are multiplied by the temperature instead of divided "
         "by it": (DIVIDED, "logits.float() * temperature"),
@@ -360,6 +383,12 @@ MISTAKES = {
         "top_p_may_keep_nothing: top_p keeps tokens only while the sum stays below p, so it keeps "
         "none if the most likely "
         "token alone exceeds p": (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True))"),
+        "top_p_counts_itself: a token is kept only if the sum that includes it is below p, so even "
+        "the default p = 1 removes the last token": ("cumsum(dim=-1) - probs", "cumsum(dim=-1)"),
+        "squeezed: `squeeze()` also removes the axis of the rows if there is only one; use "
+        "`squeeze(1)`": (".squeeze(1)", ".squeeze()"),
+        "generator_forgotten: the draw after top_k or top_p does not use `generator`, so it cannot "
+        "be repeated": ("multinomial(nucleus, 1, generator=generator)", "multinomial(nucleus, 1)"),
         "cut_to_zero: the logits of the tokens that top_k removes become 0, but exp(0) is 1, so "
         "they can still be sampled; use -inf": (
             (PROBS, "scores.where(scores >= scores.topk(k)[0][:, -1:], 0.0).softmax(dim=-1)"),

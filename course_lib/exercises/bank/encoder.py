@@ -14,7 +14,7 @@ from course_lib.exercises.checking.layer_trials import (
     dropout_trials,
     outputs_in,
 )
-from course_lib.exercises.checking.mistake import Edits, ignored
+from course_lib.exercises.checking.mistake import Edit, Edits, ignored
 from course_lib.exercises.checking.trial import (
     B,
     H,
@@ -195,10 +195,22 @@ IGNORED = (  # in the constructor, which the decoder layer shares
     ("activation_dropout", (FEED_FORWARD, "FeedForward(d_model, d_ff, activation=activation)")),
 )
 
+SWAPPED: dict[str, Edits] = {
+    "arguments_swapped: AddNorm gets `norm_first` before `dropout`, so each takes the other's "
+    "place": (NORM, "AddNorm(d_model, norm_first, dropout)")
+}
+
+
+def exchanged(line: str, last: str) -> tuple[Edit, Edit]:
+    """Return the edits that exchange a line with the last line, which returns its result."""
+    return (last, line.replace("x =", "return", 1)), (line, last.replace("return", "x ="))
+
+
 LAYER = "new_layer(d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"[{LAYER} for _ in range(num_layers)]"
 LAST_NORM = "nn.LayerNorm(d_model) if norm_first else None"
 LOOP = "for layer in self.layers:\n            x = layer(x, mask)"
+EACH = "x = x if self.norm is None else self.norm(x)"
 END = "return x if self.norm is None else self.norm(x)"
 
 
@@ -295,6 +307,11 @@ MISTAKES = {
             (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
             (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
         ),
+        "lines_exchanged: feed_forward, with its add_norm2, comes before attention, with its "
+        "add_norm1": exchanged(ATTEND, THINK),
+        "norm_first_for_one: only add_norm1 gets `norm_first`, so with pre-norm, feed_forward is "
+        "still in post-norm": (NORM2, NORM2.replace(", norm_first", "")),
+        **SWAPPED,
         "mask_not_passed_on: the mask is not passed to attention [imperial-qore/TranAD #10; "
         "facebookresearch/fairseq #1339]": ("(y, y, y, mask)", "(y, y, y)"),
         "mask_inverted: the mask is inverted, as nn.MultiheadAttention expects, but here True "
@@ -364,6 +381,9 @@ MISTAKES = {
         "facebookresearch/fairseq #1339]": ("layer(x, mask)", "layer(x)"),
         "mask_for_first_layer_only: only the first layer gets the mask, so the other layers attend "
         "to padding [keras-team/keras-hub #137]": (LOOP, f"{LOOP}\n            mask = None"),
+        "norm_after_every_layer: the last norm of a pre-norm stack is applied after every layer, "
+        "but it belongs after the loop": ((LOOP, f"{LOOP}\n            {EACH}"), (END, "return x")),
+        **ignored(("activation", (", activation)", ")")), ("d_k", ("d_k=d_k, ", ""))),
         "last_norm_missing: the last norm of a pre-norm stack is missing [NVIDIA-NeMo/Speech "
         "#2197; marian-nmt/marian-dev #719]": (LAST_NORM, "None"),
         "last_norm_in_post_norm: a post-norm stack ends with an extra norm, even though its last "

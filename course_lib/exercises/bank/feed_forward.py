@@ -1,6 +1,8 @@
 """Exercises for chapter 05: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,6 +59,9 @@ def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     return {"a feature of 2": found}  # without the bias of linear2
 
 
+gelu_dropped = replace(dropped, measure=lambda x: dropped.measure(partial(x, activation="gelu")))
+
+
 EXERCISES = (
     Exercise(
         "FeedForward",
@@ -86,6 +91,8 @@ EXERCISES = (
                 for name in ("gelu", "silu")
             ),
             "dropout": (dropped, keeps_still(SIZES, {"x": X}, dropout=0.5)),
+            "dropout after gelu": (gelu_dropped,),
+            "bias": (module_trial("bias=False", SIZES | {"bias": False}, {"x": X}),),
             "names": (names_trial(SIZES),),
         },
         rejects=("(0, 8)", '(4, 8, activation="sine")', "(4, 8)(torch.ones(2, 3))"),
@@ -156,7 +163,15 @@ MISTAKES = {
         ),
         "residual_inside: x is added to the output here, even though AddNorm does that later "
         "[NVlabs/Forecasting-Model-Search #6]": (BACK, "x + self.linear2(self.dropout(features))"),
+        "dropout_before_the_activation: dropout comes before the activation, so the activation "
+        "gets numbers that are divided by 1 - dropout": (
+            (FEATURES, "self.activation(self.dropout(self.linear1(x)))"),
+            (BACK, "self.linear2(features)"),
+        ),
+        "bias_for_linear1_only: `bias` is passed to linear1 but not to linear2, so bias=False "
+        "leaves one of the two biases": (SECOND, SECOND.replace(", bias", "")),
         **ignored(("dropout", (BACK, "self.linear2(features)"))),
+        **ignored(("bias", ("d_ff, bias)", "d_ff)"), ("d_model, bias)", "d_model)"))),
         "negative_numbers_kept: `clamp(max=0)` keeps the negative features instead of the positive "
         "ones; ReLU is `clamp(min=0)`": (FEATURES, "self.linear1(x).clamp(max=0)"),
     },

@@ -122,6 +122,7 @@ def rejected_by_the_cache(candidate: Callable) -> dict[str, str]:
     return {
         "two tokens, room for one": answer_to(lambda: cache.append(*too_many)),
         "a different number of rows": answer_to(lambda: cache.append(*one_row)),
+        "`reorder` before any token": answer_to(lambda: candidate(4).reorder(torch.tensor([0]))),
     }
 
 
@@ -282,11 +283,25 @@ RETURN = "return self.keys[:, :, : self.length], self.values[:, :, : self.length
 SWAP = "(self.keys, self.values), self.spare = self.spare, before"
 PICK = "torch.index_select(old[:, :, : self.length], 0, rows, out=filled)"
 STEP = "x = layer.step(x, self.cross_mask)"
+EMPTY = "if self.keys is None or self.values is None:"
+PLACED = "model.positions(vectors, self.length)"
+END = "self.output(x if model.decoder.norm is None else model.decoder.norm(x))"
+ROOT = " * math.sqrt(c.d_model)"
 ENGINE = "class DecodingEngine(Engine):"
 SOURCES_TURNED = f"""n, K = len(layer.keys), len(x) // len(layer.keys)
             x = x.unflatten(0, (K, n)).transpose(0, 1).flatten(0, 1)
             {STEP}
             x = x.unflatten(0, (n, K)).transpose(0, 1).flatten(0, 1)"""
+REORDERED = f"""before = self.keys, self.values
+        if self.spare is None or len(self.spare[0]) != len(rows):
+            self.spare = tuple(x.new_empty(len(rows), *x.shape[1:]) for x in before)
+        for old, new in zip(before, self.spare, strict=True):
+            filled = new[:, :, : self.length]
+            {PICK}
+        {SWAP}"""
+TAKEN = "self.keys, self.values = self.keys[rows], self.values[rows]"
+ONE_BY_ONE = """for n, row in enumerate(rows.tolist()):
+            self.keys[n], self.values[n] = self.keys[row], self.values[row]"""
 
 
 def masked_by(mask: str) -> tuple[tuple[str, str], ...]:
@@ -313,12 +328,18 @@ MISTAKES = {
         ),
         "nothing_reordered: `reorder` changes nothing, so every row keeps its old keys and values "
         "[huggingface/transformers "
-        "#46612]": ("if self.keys is None or self.values is None:\n            return", "return"),
+        "#46612]": (f"{EMPTY}\n            return", "return"),
         "order_inverted: row i is moved to row `rows[i]`, but row `rows[i]` should be moved to row "
         "i": (
             (PICK, "filled[rows % len(filled)] = old[: len(rows), :, : self.length]"),
             ("x.new_empty(len(rows)", "x.new_zeros(len(rows)"),
         ),
+        "empty_cache: `reorder` indexes keys and values, although they are None before the first "
+        "`append`": ((f"{EMPTY}\n            return\n        ", ""), (REORDERED, TAKEN)),
+        "inverse_order: the new order is the inverse of `rows`, but new row i is the old row "
+        "`rows[i]`, so use `self.keys[rows]`": (REORDERED, TAKEN.replace("]", ".argsort()]")),
+        "one_row_at_a_time: the rows are copied one by one into the same tensors, which overwrites "
+        "rows that are still needed, and leaves no place for more rows": (REORDERED, ONE_BY_ONE),
         "overwritten_from_zero: every call starts writing at position 0 and overwrites the earlier "
         "tokens": (
             ("[:, :, start : self.length] = keys", "[:, :, : keys.size(2)] = keys"),
@@ -338,17 +359,20 @@ MISTAKES = {
         ),
     },
     "DecodingEngine": {
+        "one_position_behind: a new token gets the position `self.length - 1`, which is that of "
+        "the token before it": (PLACED, PLACED.replace("self.length", "max(self.length - 1, 0)")),
+        "probabilities_returned: a softmax turns the logits into probabilities, but the callers "
+        "expect logits": (END, f"{END}.softmax(dim=-1)"),
+        "positions_before_scaling: the positions are added before the multiplication by √d_model, "
+        "so they are scaled as well": ((ROOT, ""), (PLACED, f"{PLACED}{ROOT}")),
         "source_embedding: the target's tokens are looked up in src_embedding": (
             "model.tgt_embedding",
             "model.src_embedding",
         ),
         "offset_forgotten: the positions start at 0 at every step, so each new token gets the "
         "first position [mosaicml/examples "
-        "#244]": ("model.positions(vectors, self.length)", "model.positions(vectors)"),
-        "scale_missing: the embeddings are not multiplied by √d_model": (
-            " * math.sqrt(c.d_model)",
-            "",
-        ),
+        "#244]": (PLACED, "model.positions(vectors)"),
+        "scale_missing: the embeddings are not multiplied by √d_model": (ROOT, ""),
         "mask_forgotten: several new tokens that are read at once get no causal mask, so each "
         "attends to later tokens [mlx-node/mlx-node #24]": masked_by("None"),
         "first_rows_of_the_mask: T new tokens get the first T rows of the causal mask instead of "
@@ -364,7 +388,7 @@ MISTAKES = {
         "only_the_last_position: `all_positions` is ignored, so only the logits of the last "
         "position are returned": ("x if all_positions else x[:, -1]", "x[:, -1]"),
         "norm_forgotten: the decoder's final norm is left out, but a pre-norm model has one": (
-            "self.output(x if model.decoder.norm is None else model.decoder.norm(x))",
+            END,
             "self.output(x)",
         ),
         "sources_stay: `reorder` ignores `sources`, "
@@ -378,16 +402,11 @@ MISTAKES = {
     },
 }
 
+PATTERNS = {"inverse_order": "argsort"}
+
 
 # right answers
 
-REORDERED = f"""before = self.keys, self.values
-        if self.spare is None or len(self.spare[0]) != len(rows):
-            self.spare = tuple(x.new_empty(len(rows), *x.shape[1:]) for x in before)
-        for old, new in zip(before, self.spare, strict=True):
-            filled = new[:, :, : self.length]
-            {PICK}
-        {SWAP}"""
 SPELLED_OUT = """def across(y, layer=layer):
                 attention, beams = layer.layer.cross_attn, len(y) // len(layer.keys)
                 keys, values = (x.repeat_interleave(beams, 0) for x in (layer.keys, layer.values))
@@ -412,10 +431,7 @@ ANSWERS = {
                 for x in ("keys", "values")
             ),
             (RETURN, "return tuple(x.narrow(2, 0, self.length) for x in (self.keys, self.values))"),
-            (
-                REORDERED,
-                "self.keys, self.values = self.keys[rows], self.values.index_select(0, rows)",
-            ),
+            (REORDERED, TAKEN.replace("values[rows]", "values.index_select(0, rows)")),
         ),
     },
     "DecodingEngine": {

@@ -162,6 +162,7 @@ EXERCISES = (
             "need_weights": (
                 with_weights("need_weights=True", PLAIN, inputs(B)),
                 with_weights("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
+                module_trial("need_weights=False", PLAIN, inputs(B), ("output", "weights")),
             ),
             "bias": (called("bias=False", PLAIN | dict(bias=False), inputs(B)),),
             "d_k, d_v": (
@@ -300,6 +301,8 @@ MISTAKES = {
             ),
             ("F.dropout(weights, dropout_p) @ v  #", "weights @ v  #"),
         ),
+        "weights_always_returned: the weights are returned even if `need_weights` is False, but "
+        "the caller expects None": ("if need_weights:", "if True:"),
         "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys": attended(
             axis=1
         ),

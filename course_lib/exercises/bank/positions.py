@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.checking.exercise import Exercise
@@ -36,6 +37,12 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
     kind="shape",
 )
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
+    return {"dtype": str(candidate(T, D_K).dtype)}
+
+
+@as_trial("float64 as torch's default dtype", "The table must have torch's default dtype.", "shape")
+def double(candidate: Callable[..., Tensor]) -> dict[str, str]:
+    torch.set_default_dtype(torch.float64)  # ``try_out`` restores it
     return {"dtype": str(candidate(T, D_K).dtype)}
 
 
@@ -108,7 +115,10 @@ EXERCISES = (
             "and `flatten(1)` joins the pairs into a row. For an odd `d_model`, cut off the last "
             "column.",
         ),
-        extras={"odd width": (table("an odd d_model", MAX_LEN, 5), table("d_model=1", T, 1))},
+        extras={
+            "odd width": (table("an odd d_model", MAX_LEN, 5), table("d_model=1", T, 1)),
+            "float64": (table("50,000 positions", 50_000, 10), double),
+        },
         rejects=("(0, 4)", "(3, 0)"),
     ),
     Exercise(
@@ -201,6 +211,10 @@ MISTAKES = {
         "pytorch/pytorch #173958]": ((f"waves = {STACKED}", FILLED), (CUT, "waves")),
         "float64_kept: the table stays in float64, so everything that it is added to becomes "
         "float64 as well [Kyubyong/transformer #19]": (".to(torch.get_default_dtype())", ""),
+        "always_float32: the table is converted to float32 instead of to torch's default dtype, "
+        "`torch.get_default_dtype()`": (".to(torch.get_default_dtype())", ".float()"),
+        "angles_in_float32: the angles are computed in float32, which is too coarse for thousands "
+        "of positions": (", dtype=torch.float64", ""),
         "base_1000: the base of the frequencies is 1,000 instead of 10,000": (
             "10000 **",
             "1000 **",
@@ -236,6 +250,8 @@ MISTAKES = {
         "words_scaled: x is multiplied by √d_model here, but that step belongs with the embedding "
         "(chapter 09) [khirotaka/SAnD "
         "#3, SamLynnEvans/Transformer #10]": (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
+        "end_without_start: the slice of the table ends at the sentence length, but it should end "
+        "at `start` plus the length": ("end = start + x", "end = x"),
         **ignored(("start", (PLACED, "self.encoding[: x.size(-2)]"))),
         "not_a_buffer: the table is a plain attribute, so .to() and .bfloat16() do not convert it "
         "[facebookresearch/fairseq "

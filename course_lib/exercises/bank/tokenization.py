@@ -233,6 +233,16 @@ LONGEST = (
     "    return tuple(found)\n"
     "    while True:"
 )
+FITTING = "fitting = [pair for pair in pairwise(tokens) if pair in ranks]"
+WHILE = f"""while True:
+        {FITTING}
+        if not fitting:
+            return tokens
+        tokens = merge_pair(tokens, {LOWEST})"""
+BY_RANK = "sorted(ranks, key=lambda pair: ranks[pair])"
+IN_ORDER = f"""for pair in {BY_RANK}:
+        tokens = merge_pair(tokens, pair)
+    return tokens"""
 
 MISTAKES = {
     "count_pairs": {
@@ -244,6 +254,8 @@ MISTAKES = {
         ),
         "across_words: the last token of a word and the first token of the next word count as "
         "neighbors": (LOOP, ACROSS),
+        "last_word_only: a pair gets the count of the last word that contains it, because the "
+        "counts are not added up": ("+= count", "= count"),
         "order_ignored: *e*, *n* and *n*, *e* count as the same pair": (
             "pairs[pair]",
             "pairs[tuple(sorted(pair))]",
@@ -322,6 +334,8 @@ MISTAKES = {
         "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
         "subword-nmt, but here and in the `tokenizers` library it continues [rsennrich/subword-nmt "
         "#33]": ("if not pairs:", "if not pairs or max(pairs.values()) == 1:"),
+        "ids_by_value: the id of a byte is its value, but in `BYTES` the space comes after the "
+        "letters": ("enumerate(BYTES)", "enumerate(sorted(BYTES))"),
         "rarest_pair: the rarest pair is merged instead of the most frequent one": (
             "-pairs[pair], ids",
             "pairs[pair], ids",
@@ -352,6 +366,8 @@ MISTAKES = {
             "while True:",
             LONGEST,
         ),
+        "as_listed: every merge is tried once, in the order in which the dictionary lists them, so "
+        "their ranks are not used": (WHILE, IN_ORDER.replace(BY_RANK, "ranks")),
         "one_merge: the word is returned after a single merge": (
             "tokens = merge_pair(",
             "return merge_pair(",
@@ -373,15 +389,6 @@ MISTAKES = {
 BY_POSITION = """for word in words:
         for place in range(len(word) - 1):
             pairs[word[place], word[place + 1]] += words[word]"""
-FITTING = "fitting = [pair for pair in pairwise(tokens) if pair in ranks]"
-WHILE = f"""while True:
-        {FITTING}
-        if not fitting:
-            return tokens
-        tokens = merge_pair(tokens, {LOWEST})"""
-IN_ORDER = """for pair in sorted(ranks, key=lambda pair: ranks[pair]):
-        tokens = merge_pair(tokens, pair)
-    return tokens"""
 BEST_RANK = """rank = lambda pair: ranks.get(pair, float("inf"))
         best = min(pairwise(tokens), key=rank, default=None)"""
 ON_A_STACK = """stack, is_free = [], False  # whether the last token is not yet merged

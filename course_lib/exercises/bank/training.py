@@ -9,6 +9,7 @@ from course_lib.exercises.checking.training_trials import (
     CLIP,
     LR,
     SQUARE,
+    TARGETS,
     WITH_THREES,
     WITH_ZEROS,
     graph_kept,
@@ -50,7 +51,10 @@ EXERCISES = (
                 loss("pad_id=0 and smoothing=0", scores(WITH_ZEROS), pad_id=0, smoothing=0.0),
             ),
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
-            "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
+            "single token": (
+                loss("a single token", scores(torch.tensor(5)), pad_id=3),
+                loss("one token in each sentence", scores(TARGETS[:, :1]), pad_id=3),
+            ),
             "only padding": (loss("only padding", scores(torch.tensor([3, 3])), pad_id=3),),
             "half precision": (loss_in_float16,),
         },
@@ -264,6 +268,14 @@ MISTAKES = {
             SUM_OF_BOTH,
             "-(smoothing * right + (1 - smoothing) * average)",
         ),
+        "unsmoothed_by_default: the default of `smoothing` is 0, so a call without this argument "
+        "is not smoothed; it should be 0.1": ("smoothing: float = 0.1", "smoothing: float = 0.0"),
+        "squeezed: `squeeze()` removes every axis of size 1, so sentences of one token are mixed "
+        "up; use `squeeze(-1)`": (".squeeze(-1)", ".squeeze()"),
+        "sum_with_pad_id: with a `pad_id`, the sum of the losses is not divided by the number of "
+        "real tokens": (MEAN_OF_REAL, f"{REAL}.sum()"),
+        "mean_of_sums: with a `pad_id`, the sum of the losses is divided by the number of "
+        "sentences, not of real tokens": (MEAN_OF_REAL, f"{REAL}.sum() / len(targets)"),
         **ignored(("smoothing", (SUM_OF_BOTH, "-right"))),
         "sum_over_sentences: the losses are added up and divided by the number of sentences "
         "instead of the number of real tokens": (
@@ -335,6 +347,12 @@ MISTAKES = {
             (M, "beta1 * m + gradient"),
             (V_LINE, "beta2 * v + gradient**2"),
         ),
+        "first_moment_is_a_sum: the factor 1 - beta1 is missing, so m is a sum of gradients and "
+        "about ten times too large": (M, "beta1 * m + gradient"),
+        "absolute_values: v averages the absolute value of the gradient instead of its square, "
+        "but its root is taken": ("gradient**2", "gradient.abs()"),
+        "in_place: m and v are updated in place, as by `mul_` or `+=`, so the caller's tensors "
+        "change, too": ((M, f"m.copy_({M})"), (V_LINE, f"v.copy_({V_LINE})")),
         "gradient_in_place_of_m: the gradient "
         "itself is divided, as in RMSprop, so m has no effect": ("return m_hat", "return gradient"),
         **ignored(("betas", ("= betas", "= 0.9, 0.98")), ("eps", (" + eps", " + 1e-9"))),
@@ -343,6 +361,10 @@ MISTAKES = {
         "step_counted_from_zero: the first step counts as step 0, so the formula gets step - 1 "
         "[google-research/bert "
         "#1293]": (RATE, RATE.replace("step**", "(step - 1)**").replace("step *", "(step - 1) *")),
+        "line_from_zero: only the line counts steps from 0, with step - 1, so the rate of the "
+        "first step is 0": ("step * ", "(step - 1) * "),
+        "peak_of_one: both curves are divided by their value at the peak, 1/√warmup_steps, so the "
+        "rate rises to 1/√d_model": (RATE, f"({RATE}) * warmup_steps**0.5"),
         "step_counted_from_two: the formula gets step + 1, as if steps were counted from 0 "
         "[tugstugi/pytorch-saltnet #7, espnet/espnet #2088]": (
             RATE,
@@ -443,11 +465,19 @@ MISTAKES = {
             "clip_norm: float = math.inf",
             "clip_norm: float = 1.0",
         ),
+        "first_group_only: only the first parameter group gets the rate, so the others keep their "
+        "old one": ("in optimizer.param_groups:", "in optimizer.param_groups[:1]:"),
+        "losses_read_twice: `losses` is read once more for the sum, but a generator yields its "
+        "losses only once": ("return total", "return sum(loss.detach() for loss in losses)"),
+        "clipped_after_the_step: the gradients are clipped after optimizer.step(), which has "
+        "already used them": ((MOVE, ""), (f"    {LIMIT}", f"{MOVE}    {LIMIT}")),
         "eval_mode: `model.eval()` is called, so dropout is off during training, but a training "
         "step must not change the model's mode": (ZERO, f"    model.eval()\n{ZERO}"),
         **ignored(("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
     },
 }
+
+PATTERNS = {"clipped_after_the_step": r"\.step\(\)(?s:.*)clip_grad_norm_"}
 
 
 # right answers

@@ -26,8 +26,8 @@ from course_lib.exercises.checking.matching import (
 )
 from course_lib.exercises.checking.mistake import Mistake
 from course_lib.exercises.checking.outcomes import KINDS, Failure, Outcome, differences
-from course_lib.exercises.checking.report import Report, lowered
-from course_lib.exercises.checking.signatures import MissingOption, adapt
+from course_lib.exercises.checking.report import Report, Stage, lowered
+from course_lib.exercises.checking.signatures import MissingOption, adapt, other_defaults
 from course_lib.exercises.checking.trial import try_out, usual_settings
 
 LEFTOVER = "Your code is there, but `raise NotImplementedError` still follows it. Delete that line."
@@ -61,6 +61,9 @@ def examine(name: str, candidate: object) -> Report:
     stages = exercise.stages(failed, wrong)
     core = [failure for failure in failures if failure.trial < exercise.core_size]
     if not failures:
+        for told in other_defaults(candidate, exercise.definition):
+            wrong_default = Stage("defaults", core=False, held=False, wrong=True)
+            return Report(name, True, hint=told, kind="property", stages=(*stages, wrong_default))
         detail = "1 trial" if len(seen) == 1 else f"{len(seen)} trials"
         return Report(name, True, detail=detail, stages=stages)
     report = _named(exercise, candidate, seen, core or failures)

@@ -74,7 +74,7 @@ def close(one: object, other: object) -> bool:
             return torch.allclose(one.double(), other.double(), RTOL, ATOL, equal_nan=True)
         return torch.equal(one, other)
     if isinstance(one, float) and isinstance(other, float | int):
-        return torch.allclose(torch.tensor(one), torch.tensor(float(other)), RTOL, ATOL)
+        return torch.allclose(torch.tensor(one), torch.tensor(float(other)), RTOL, ATOL, True)
     return type(one) is type(other) and one == other
 
 

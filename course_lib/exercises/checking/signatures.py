@@ -1,7 +1,7 @@
 """Call an answer whose signature or attribute names differ from the course's."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass, make_dataclass
 from functools import cache, wraps
 from typing import Any, ClassVar, TypeVar
@@ -178,6 +178,18 @@ def _readable(config: Any) -> Any:
 def same_value(value: object, default: object) -> bool:
     """Return whether an argument has its default value; a default is never a tensor."""
     return value is default or (isinstance(value, type(default) | int) and bool(value == default))
+
+
+def other_defaults(answer: Any, definition: Any) -> Iterator[str]:
+    """Describe each default that differs; ``fit`` sets those of an answer with other names."""
+    mine, course = signature_of(answer), signature_of(definition)
+    if mine is None or course is None or [*mine.parameters] != [*course.parameters]:
+        return
+    for name, parameter in course.parameters.items():
+        value, default = mine.parameters[name].default, parameter.default
+        known = isinstance(default, int | float | str | tuple) and value is not parameter.empty
+        if known and not same_value(value, default):
+            yield f"The default of `{name}` should be {default!r}, but here it is {value!r}."
 
 
 def adapt(

@@ -126,16 +126,15 @@ def updates(label: str, steps: Iterable[int], size: float = 1.0, **options: Any)
 
     def measure(candidate: Callable) -> Outcome:
         shown: dict[str, Any] = {}
-        now = dict.fromkeys("mv", torch.zeros(2, 3))
+        now, changed = dict.fromkeys("mv", torch.zeros(2, 3)), set()
         for step in steps:
             given = {"gradient": size * normal(f"gradient of step {step}", 2, 3)} | now
             call = lambda x, step=step: candidate(*x.values(), step, **options)  # noqa: E731
             seen = observe(call, given, ("update", "m", "v"))
-            if seen.changed:
-                return Outcome(changed=seen.changed)
+            changed |= set(seen.changed)
             shown |= {f"{name} of step {step}": value for name, value in seen.values.items()}
             now |= {n: x for n, x in seen.values.items() if n in now and isinstance(x, Tensor)}
-        return Outcome(shown)
+        return Outcome(shown, {}, tuple(sorted(changed)))
 
     return Trial(label, measure, says=SMALL if size < 1 or "eps" in options else CORRECTION)
 
