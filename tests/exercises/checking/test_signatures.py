@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from course_lib.add_norm import LayerNorm
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.signatures import MissingOption, adapt
+from course_lib.exercises.checking.signatures import MissingOption, adapt, other_defaults
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.multi_head import MultiHeadAttention
 
@@ -29,6 +29,7 @@ def test_the_order_and_the_defaults_of_an_answer_do_not_matter():
     torch.manual_seed(0)
     attention = adapt(MultiHeadedAttention, MultiHeadAttention)(8, 2)
     assert (attention.h, attention.dropout.p) == (2, 0.0)
+    assert not [*other_defaults(MultiHeadedAttention, MultiHeadAttention)]
     assert_close(attention(X, X, X)[0], attention.eval()(X, X, X)[0])
     with pytest.raises(MissingOption, match="need_weights=False"):
         attention(X, X, X, need_weights=True)

@@ -147,6 +147,9 @@ DROPPED = {  # the mistake, and the stage that must fail; AddNorm has every axis
     )),
 }  # fmt: skip
 UNNAMED = {
+    "AddNorm": (("defaults", "dropout: float = 0.0", "dropout: float = 0.1"),),
+    "PositionalEncoding": (("defaults", "dropout: float = 0.0", "dropout: float = 0.1"),),
+    "adam_update": (("defaults", "eps: float = 1e-9", "eps: float = 1e-8"),),
     "LayerNorm": tuple(
         ("large mean", "centered.square().mean(dim=-1, keepdim=True)", new)
         for new in (
@@ -543,13 +546,6 @@ TYPES = {
             "torch.multinomial(probs, 1, generator=generator).squeeze(1)",
             "(torch.rand(len(probs) // 2, 1, generator=generator).repeat_interleave(2, 0)"
             ".roll(1, 0) > probs.cumsum(-1)).sum(-1)",
-        ),
-    ),
-    "adam_update": (
-        ("m = beta1 * m + (1 - beta1) * gradient", "m.mul_(beta1).add_((1 - beta1) * gradient)"),
-        (
-            "v = beta2 * v + (1 - beta2) * gradient**2",
-            "v *= beta2\n    v += (1 - beta2) * gradient**2",
         ),
     ),
 }
