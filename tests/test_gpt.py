@@ -1,6 +1,7 @@
 """GPT agrees with torch's stack, and its engine generates the same tokens as the model."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -23,7 +24,12 @@ from course_lib.gpt import (
     text_engine,
 )
 from course_lib.interop import load_from_torch
-from course_lib.modern_decoder import ModernConfig, ModernDecoder, ModernEngine
+from course_lib.modern_decoder import (
+    GroupedQueryAttention,
+    ModernConfig,
+    ModernDecoder,
+    ModernEngine,
+)
 from course_lib.support.engines import RecomputingEngine
 
 N, VOCAB = 2, 11
@@ -178,8 +184,26 @@ class Sharper(GPT):
         return 2 * logits, loss
 
 
-def test_a_model_that_the_engine_may_not_fit_recomputes(generator):
-    model, ids = randomize(Sharper(tiny_config())).eval(), draw_ids(generator, B, 3)
+def changed(name, part):
+    """Build a GPT in which another part has replaced one of ours."""
+    model = tiny()
+    model.set_submodule(name, part)
+    return model
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Sharper(tiny_config()),
+        *(
+            partial(changed, name, nn.Identity())
+            for name in ("positions", "layers.1", "layers.0.self_attn")
+        ),
+        lambda: changed("layers.0.self_attn", GroupedQueryAttention(D_MODEL, 2, 1)),
+    ],
+)
+def test_a_model_that_the_engine_may_not_fit_recomputes(build, generator):
+    model, ids = randomize(build()).eval(), draw_ids(generator, B, 3)
     assert type(generation_engine(model, ids, 5)) is RecomputingEngine
     how = dict(max_new_tokens=MAX_LEN + 2, top_k=1)
     assert torch.equal(sample(model, ids, **how), sample(model, ids, **how, use_cache=False))

@@ -248,6 +248,13 @@ def without_start():
     return model
 
 
+def without_positions():
+    """Replace the positions with a class of torch, which cannot start in the middle."""
+    model = model_of()
+    model.positions = nn.Identity()
+    return model
+
+
 def hooked():
     """Double the first self-attention's output, with a hook on a module that an engine skips."""
     model = model_of()
@@ -257,7 +264,11 @@ def hooked():
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: Textbook(tiny_config()), with_other_layers, without_start, hooked]
+    "build",
+    [
+        *(lambda: Textbook(tiny_config()), with_other_layers),
+        *(without_start, without_positions, hooked),
+    ],
 )
 def test_a_model_that_an_engine_may_not_fit_recomputes(build, generator):
     model, src = build().eval(), padded_sources(generator, 4, 2, 5)
@@ -304,6 +315,16 @@ def test_tokens_that_do_not_continue_are_explained_and_do_not_change_the_engine(
         engine.step(ids[:rows, :new])
     expected = model(src.repeat_interleave(2, dim=0), ids[:4, :4])[:, -1].detach()
     assert_equal(engine.step(ids[:4, :1]), expected)
+
+
+@pytest.mark.parametrize(("rows", "new"), [(2, 1), (2, MAX_LEN)])
+def test_recomputing_keeps_its_tokens_when_the_next_do_not_fit(rows, new):
+    model, src = model_of(), torch.tensor([[4, 5], [6, 7]])
+    engine = decoding_engine(model, src, 5, use_cache=False)
+    engine.step(torch.full((4, 1), BOS))
+    with pytest.raises(ValueError, match=says(*((rows, 4) if new == 1 else (MAX_LEN + 1,)))):
+        engine.step(torch.full((rows if new == 1 else 4, new), BOS))
+    assert engine.length == 1
 
 
 def test_positions_beyond_the_model_are_rejected():

@@ -1,5 +1,6 @@
 """What inference engines of all models share, and the choice between two of them."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.support.input_checks import check_truncation
+from course_lib.support.input_checks import check_rows, check_truncation
+
+DRIVEN = r"(.*\.)?(positions|layers\.\d+|(self|cross)_attn|add_norm\d)"  # by an engine itself
+COMMON = {"PositionalEncoding", "LearnedPositionalEmbedding", "AddNorm"}
+KNOWN = {  # by the name of the model's class: the classes that its engine can drive
+    "Transformer": {"EncoderLayer", "DecoderLayer", "MultiHeadAttention"} | COMMON,
+    "GPT": {"GPTLayer", "CausalSelfAttention"} | COMMON,
+    "ModernDecoder": {"ModernLayer", "GroupedQueryAttention", "ExtendedAttention"},
+}
 
 
 class Engine(ABC):
@@ -63,9 +72,14 @@ class RecomputingEngine(Engine):
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
         """Read the new tokens (R, T), and return the last logits (R, V) or all logits (R, T, V)."""
-        self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)  # (R, length)
+        if self.ids is not None and len(ids) != len(self.ids):
+            raise ValueError(f"{len(ids)} rows do not continue {len(self.ids)} rows; reorder them")
+        for source in self.sources:
+            check_rows(ids, len(source))
+        read = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)  # (R, length)
         shared = (x.repeat_interleave(len(ids) // len(x), dim=0) for x in self.sources)
-        logits = self.decode(self.ids, *shared)[:, -ids.size(1) :]  # (R, T, V)
+        logits = self.decode(read, *shared)[:, -ids.size(1) :]  # (R, T, V)
+        self.ids = read
         return logits if all_positions else logits[:, -1]
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -88,17 +102,21 @@ def choose_engine(
 ) -> Engine:
     """Return ``build()`` if the model's class has its own engine, and otherwise ``recompute()``.
 
-    An engine runs the model's parts itself. If one of them has a hook, or a class that is neither
-    the course's nor torch's nor from the model's package, the prefix is recomputed, too.
+    An engine runs the model's parts itself. If one of them has a hook, a class that the engine
+    cannot drive, or one that is neither the course's nor torch's nor from the model's package, the
+    prefix is recomputed, too.
     """
-    fits = has_engine and all(_is_original(part, model) for part in model.modules())
+    parts = model.named_modules()
+    fits = has_engine and all(_is_original(name, part, model) for name, part in parts)
     return build() if fits else recompute()
 
 
-def _is_original(part: nn.Module, model: nn.Module) -> bool:
-    """Check that a part comes from the course, torch or the model's package, and has no hooks."""
+def _is_original(name: str, part: nn.Module, model: nn.Module) -> bool:
+    """Check that a part has no hooks, and a class that the model's engine can drive or call."""
     package, own = (type(each).__module__.partition(".")[0] for each in (part, model))
-    known = package in ("course_lib", "torch", own)
+    known, kinds = package in ("course_lib", "torch", own), KNOWN.get(type(model).__name__)
+    if kinds and re.fullmatch(DRIVEN, name):
+        known = known and type(part).__name__ in kinds
     return known and not part._forward_hooks and not part._forward_pre_hooks
 
 
