@@ -148,12 +148,12 @@ class SequenceHead(nn.Module):
 
 
 def patches(images: Tensor, size: int) -> Tensor:
-    """Cut images (B, height, width) into square patches, and return them as (B, L, size²).
+    """Cut float images (B, height, width) into square patches, and return them as (B, L, size²).
 
     The patches, and the pixels in each patch, are in reading order. Each image has L patches.
-    Raises ValueError if the size does not divide the height and the width.
+    Raises ValueError unless the size is positive and divides the height and the width.
     """
-    if images.dim() != 3 or images.size(1) % size or images.size(2) % size:
+    if images.dim() != 3 or size < 1 or images.size(1) % size or images.size(2) % size:
         raise ValueError(
             f"{size=} must divide the sides of images (B, height, width), got {tuple(images.shape)}"
         )

@@ -1,5 +1,6 @@
 """Input checks, which raise ValueError; the message shows the wrong values and says what to do."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from inspect import get_annotations
@@ -126,8 +127,12 @@ def check_config(config: object, activations: Collection[str] = ()) -> None:
     """Check the hyperparameters of a ``TransformerConfig``, ``GPTConfig`` or ``ModernConfig``."""
     values = vars(config)
     for name, kind in get_annotations(type(config)).items():
-        if kind is int and values[name] < 1 and not name.endswith("_id"):
-            raise ValueError(f"{name} must be a positive integer, got {values[name]!r}")
+        value = values[name]
+        if kind is int and not (isinstance(value, int) and (value > 0 or name.endswith("_id"))):
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    for name in ("init_std", "norm_eps"):
+        if not 0 <= values.get(name, 0.0) < math.inf:
+            raise ValueError(f"{name} must be a finite number of at least 0, got {values[name]!r}")
     check_dropout(values.get("dropout", 0.0))
     if "activation" in values:
         check_choice("activation", values["activation"], activations)
@@ -135,6 +140,9 @@ def check_config(config: object, activations: Collection[str] = ()) -> None:
     for width in ("d_k", "d_v"):
         head_width(values["d_model"], num_heads, values.get(width))
     check_kv_heads(num_heads, values.get("num_kv_heads", num_heads))
+    if "rope_base" in values:
+        d_k = head_width(values["d_model"], num_heads, values["d_k"])
+        check_rope(d_k, values["rope_base"], values["rope_factors"])
     if "pad_id" in values:
         sizes = (values["src_vocab_size"], values["tgt_vocab_size"])
         check_vocabularies(*sizes, values["pad_id"], values["tie_embeddings"])
@@ -164,10 +172,20 @@ def check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
         raise ValueError(f"{num_heads} heads cannot share {num_kv_heads} KV heads evenly")
 
 
+def check_rope(d_k: int, base: float, factors: Sequence[float]) -> None:
+    """Check that heads of width d_k can be rotated with this ``rope_base`` and ``rope_factors``."""
+    if d_k % 2:
+        raise ValueError(f"RoPE rotates pairs of columns, so d_k must be even, got {d_k}")
+    if not 0 < base < math.inf:
+        raise ValueError(f"rope_base must be a positive number, got {base!r}")
+    if factors:
+        check_factors(factors, d_k // 2)
+
+
 def check_factors(factors: Sequence[float], pairs: int) -> None:
-    """Check that rope_factors has one number for each pair of columns."""
-    if len(factors) != pairs:
-        raise ValueError(f"rope_factors must be {pairs} numbers, got {len(factors)}")
+    """Check that rope_factors has one positive number for each pair of columns."""
+    if len(factors) != pairs or not all(0 < factor < math.inf for factor in factors):
+        raise ValueError(f"rope_factors must be {pairs} positive numbers, got {tuple(factors)}")
 
 
 def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int = 0) -> None:

@@ -1,6 +1,5 @@
 """Input checks name the values that do not fit, directly and through the public call."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -21,7 +20,7 @@ from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
-from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
+from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig, patches
 from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import layer_operations
@@ -30,7 +29,6 @@ from course_lib.kv_cache import AttentionCache
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
     ModernConfig,
-    ModernDecoder,
     RMSNorm,
     SwiGLU,
     rope_angles,
@@ -128,6 +126,8 @@ REFUSED = [  # a call, and words of the message; the exercises have the other ca
     (lambda: Characters("ab").decode(torch.tensor([-1])), [-1, "0 to 1"]),
     (lambda: capture_attention({"self": [VECTORS]}, list), ["self", "Tensor"]),
     (lambda: capture_attention({"self": [nn.Identity()]}, list), ["self", "0 calls"]),
+    (lambda: patches(VECTORS, 0), ["size=0", (B, T, 6)]),
+    (lambda: patches(VECTORS, -2), ["size=-2", (B, T, 6)]),
     (lambda: AttentionCache(0), ["max_len=0"]),
     (lambda: RMSNorm(0), ["positive"]),
     (lambda: SwiGLU(4, 0), ["positive"]),
@@ -208,9 +208,11 @@ def gpt_config(**changes):
     return GPTConfig(**(GPT_SIZES | changes))
 
 
-def modern(**changes):
-    config = ModernConfig(num_heads=6, num_kv_heads=1, d_model=24)
-    return ModernDecoder(replace(config, **changes))
+def llama(**changes):
+    return ModernConfig(**(dict(num_heads=6, num_kv_heads=1, d_model=24) | changes))
+
+
+bert, NAN = partial(EncoderOnlyConfig, vocab_size=TGT_VOCAB), float("nan")
 
 
 @pytest.mark.parametrize(
@@ -229,11 +231,20 @@ def modern(**changes):
         *((gpt_config, {name: 0}, [f"{name} must be a positive integer"]) for name in GPT_SIZES),
         (gpt_config, dict(d_model=10), ["d_model=10", f"num_heads={H}"]),
         (gpt_config, dict(dropout=1.5), ["dropout", 1.5]),
-        (modern, dict(num_kv_heads=5), ["KV heads"]),
-        (modern, dict(num_layers=0), ["num_layers must be a positive integer, got 0"]),
-        (modern, dict(d_model=25), ["d_model"]),
-        (modern, dict(d_k=0), ["d_k or d_v=0"]),
-        (modern, dict(rope_factors=(1.0,)), ["rope_factors must be 2 numbers, got 1"]),
+        (llama, dict(num_kv_heads=5), ["KV heads"]),
+        (llama, dict(num_layers=0), ["num_layers must be a positive integer, got 0"]),
+        (llama, dict(d_model=25), ["d_model"]),
+        (llama, dict(d_k=0), ["d_k or d_v=0"]),
+        (gpt_config, dict(init_std=-1.0), ["init_std", -1.0]),
+        (gpt_config, dict(init_std=NAN), ["init_std", "nan"]),
+        (gpt_config, dict(max_len=5.5), ["max_len must be a positive integer, got 5.5"]),
+        (bert, dict(init_std=-1.0), ["init_std", -1.0]),
+        (llama, dict(norm_eps=-1.0), ["norm_eps", -1.0]),
+        (llama, dict(rope_base=0.0), ["rope_base", 0.0]),
+        (llama, dict(rope_base=NAN), ["rope_base", "nan"]),
+        (llama, dict(d_k=3), ["d_k", "even", 3]),
+        (llama, dict(rope_factors=(1.0,)), ["rope_factors must be 2 ", "got (1.0,)"]),
+        *((llama, dict(rope_factors=(1.0, bad)), ["positive", bad]) for bad in (0.0, -1.0, NAN)),
     ],
 )
 def test_hyperparameters_that_do_not_define_a_model_are_named(build, changes, words):
