@@ -66,9 +66,8 @@ def read_llama(path: Path) -> tuple[ConfigFields, dict[str, Tensor], Tokenizer]:
     older = metadata.get("llama.rope.scale_linear")
     factor = metadata.get("llama.rope.scaling.factor", older) or None
     kind = metadata.get("llama.rope.scaling.type", "linear" if factor else "none")  # as llama.cpp
-    scaling = {} if kind == "none" else {"type": kind, "factor": factor}
-    if "rope_freqs.weight" in weights:  # for example, in Llama 3.1
-        scaling = {"type": "listed", "factors": weights["rope_freqs.weight"].tolist()}
+    is_plain = kind == "none" or "rope_freqs.weight" in weights  # the loader reads these factors
+    scaling = {} if is_plain else {"type": kind, "factor": factor}
     content = {ours: metadata[name] for ours, name in LLAMA_FIELDS.items() if name in metadata}
     content |= {
         "vocab_size": tokenizer.get_vocab_size(),

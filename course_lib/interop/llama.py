@@ -49,11 +49,10 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {  # by model type, of fields tha
     "qwen3": {"num_key_value_heads": 32, "head_dim": 128},
 }
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-ROPE_FIELDS = {  # by RoPE type; "listed" occurs only in what we read from a GGUF file
+ROPE_FIELDS: Mapping[str, tuple[str, ...]] = {  # by RoPE type
     "default": (),
     "linear": ("factor",),
     "llama3": LLAMA3,
-    "listed": ("factors",),
 }
 
 
@@ -73,6 +72,8 @@ def from_pretrained(
     else:
         fields = read_config(path, DEFAULTS, FIXED)
     config = _to_config(fields)  # a folder's weights are read only if its fields are supported
+    if is_gguf(path) and "rope_freqs.weight" in weights:  # for example, in Llama 3.1
+        config = replace(config, rope_factors=tuple(weights["rope_freqs.weight"].tolist()))
     if not is_gguf(path):
         weights, tokenizer = read_weights(path), read_tokenizer(path)
         is_tied = config.tie_embeddings and "model.embed_tokens.weight" in weights
@@ -135,8 +136,6 @@ def _rope(fields: ConfigFields) -> dict[str, Any]:
     factors: tuple[float, ...] = ()
     if kind == "linear":
         factors = (rope.number("factor", least=1.0),) * (d_k // 2)
-    if kind == "listed":
-        factors = tuple(rope.sequence("factors", float))
     if kind == "llama3":
         factors = _llama3_factors(rope, base, d_k)
     return dict(d_k=None if d_k == usual else d_k, rope_base=base, rope_factors=factors)

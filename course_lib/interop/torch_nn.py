@@ -100,12 +100,12 @@ def _check_settings(ours: nn.Module, theirs: nn.Module) -> None:
 
 
 def _settings(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield each setting's torch name and value; an activation's value is three outputs."""
+    """Yield each setting's torch name and value; an activation's value is five outputs."""
     for name, part in module.named_modules():
         for setting in ("num_heads", "norm_first", "eps", "activation"):
             value = getattr(part, setting, None)
             if callable(value):
-                value = {x: value(torch.tensor(x)).item() for x in (-1.0, 0.5, 2.0)}
+                value = {x: value(torch.tensor(x)).item() for x in (-1.0, 0.5, 2.0, -10.0, 10.0)}
             if value is not None:
                 yield _torch_name(f"{name}.{setting}".lstrip(".")), value
 

@@ -157,8 +157,12 @@ MISFITS = {
         torch_layer("Encoder", norm_first=True),
     ),
     "activation differs: ours is {-1.0: -0.158": lambda: (
-        with_tanh(GPTLayer(D_MODEL, H)),
+        with_activation(nn.GELU("tanh"), GPTLayer(D_MODEL, H)),
         gpt_layer(),
+    ),
+    "-10.0: 0.0, 10.0: 6.0}": lambda: (
+        with_activation(nn.ReLU6(), EncoderLayer(*SIZES)),
+        torch_layer("Encoder", norm_first=False),
     ),
     "only ours has ['layers.2.linear1.bias', ": lambda: (
         Encoder(3, *SIZES),
@@ -171,9 +175,9 @@ MISFITS = {
 }
 
 
-def with_tanh(layer):
-    """Give a layer the approximate GELU with which OpenAI's weights were trained."""
-    layer.feed_forward.activation = nn.GELU("tanh")
+def with_activation(activation, layer):
+    """Give a layer another activation, such as GPT-2's approximate GELU."""
+    layer.feed_forward.activation = activation
     return layer
 
 

@@ -156,6 +156,7 @@ WITH_OTHER_WORDS = [
     ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type='yarn'"),
     ("llama", "rope_parameters", {"rope_type": "default", "factor": 2.0}, "factor=2.0"),
     ("llama", "rope_scaling", {"type": "dynamic"}, "type='dynamic'"),
+    ("llama", "rope_scaling", {"type": "listed", "factors": [1.0]}, "type='listed'"),
     ("llama", "rope_scaling", {"factor": 2.0}, "factor=2.0"),
     ("llama", "rope_parameters", {"rope_theta": None}, "rope_theta=None"),
     ("llama", "rope_scaling", "yarn", "rope_scaling='yarn'"),
