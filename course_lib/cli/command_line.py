@@ -37,7 +37,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command and the function that runs it, which may be given as ``"module:function"``."""
     (purpose,) = [group[name] for group in COMMANDS.values() if name in group]
-    command = commands.add_parser(name, description=purpose)
+    command = commands.add_parser(name, description=purpose, allow_abbrev=False)
     command.set_defaults(run=run, parser=command)
     return command
 

@@ -137,7 +137,7 @@ def overview() -> str:
 
 def task_of(arguments: Sequence[str]) -> str:
     """Return the task that the options name, or the default task for the command."""
-    finder = argparse.ArgumentParser(add_help=False)
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--task", nargs="?")  # without a value: an error later
     finder.add_argument("--weights", nargs="?")
     found = finder.parse_known_args(arguments)[0]
@@ -152,7 +152,7 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     We skip the options of the learner's commands unless ``command`` is one of them, because
     adding these options would import torch.
     """
-    top = Parser(prog="course")
+    top = Parser(prog="course", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     top.commands = top.add_subparsers(dest="command", required=True)
     usual = "gpt" if command == "sample" else "numbers"

@@ -53,6 +53,7 @@ def test_impossible_options_are_explained(capsys, arguments, parts):
         (["tranlate", "--task", "gpt"], "translate"),
         (["train", "--task", "nubmers"], "numbers"),
         (["download", "gpt-2", "here"], "gpt2"),
+        (["train", "--forc"], "--force"),
     ],
 )
 def test_a_similar_word_is_suggested(capsys, arguments, meant):
