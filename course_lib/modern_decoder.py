@@ -45,7 +45,8 @@ def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
     """Compute the angle by which each pair of columns is rotated at each position.
 
     Paper: Su and others (2021), §3.2.2; the angles are those from chapter 03 (§3.5).
-    Returns position / base^(2i / d_k), of shape (length, d_k / 2), in torch's default dtype.
+    Returns position / base^(2i / d_k), of shape (length, d_k / 2), in torch's default dtype, or in
+    float32 if the default has 16 bits.
     Raises ValueError if the width is odd, a size is below 1, or the base is not positive.
     """
     check_sizes(length=length, d_k=d_k)
@@ -55,7 +56,8 @@ def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
         raise ValueError(f"RoPE rotates pairs of columns, so d_k must be even, got {d_k}")
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)  # (length, 1)
     even = torch.arange(0, d_k, 2, dtype=torch.float64)  # 2i, (d_k / 2,)
-    return (position / base ** (even / d_k)).to(torch.get_default_dtype())
+    dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
+    return (position / base ** (even / d_k)).to(dtype)
 
 
 def apply_rope(x: Tensor, angles: Tensor) -> Tensor:

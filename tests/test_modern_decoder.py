@@ -156,7 +156,7 @@ def test_an_engine_gives_the_models_logits_however_the_text_is_chunked(generator
     assert_equal(engine.step(ids.flip(0)[:, 2:4]), model(ids.flip(0)[:, :4])[0][:, -1].detach())
 
 
-def test_the_angles_keep_32_bits_in_a_16_bit_model():
+def test_the_angles_keep_32_bits_in_a_16_bit_model(monkeypatch):
     model = modern().float()
     angles = model.angles.clone()
     for convert in (model.bfloat16, model.half, lambda: model.to("cpu", torch.bfloat16)):
@@ -164,6 +164,8 @@ def test_the_angles_keep_32_bits_in_a_16_bit_model():
         assert model.angles.equal(angles) and model.embedding.weight.dtype != torch.float32
     assert model(torch.tensor([[1, 2]]))[0].dtype == torch.bfloat16
     assert modern().angles.dtype == torch.float64
+    monkeypatch.setattr(torch, "get_default_dtype", lambda: torch.bfloat16)
+    assert rope_angles(300, 2)[299].tolist() == [299]  # bfloat16 would round it to 300
 
 
 def test_matrices_are_initialized_as_in_a_gpt():
