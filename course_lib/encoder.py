@@ -51,7 +51,8 @@ class EncoderLayer(nn.Module):
         """Apply self-attention and the feed-forward layer, each inside its AddNorm.
 
         Shapes: x and result (B, S, d_model); the mask broadcasts to (B, H, S, S), True = may look.
-        Raises ValueError if the shapes do not match or the mask is not boolean.
+        Raises ValueError if the mask does not fit or is not boolean, or (in post-norm) if the
+        width is not d_model.
         """
         x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])  # (B, S, d_model)
         return self.add_norm2(x, self.feed_forward)  # (B, S, d_model)

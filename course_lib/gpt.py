@@ -264,8 +264,8 @@ def sample(
 
     Shapes: ids (B, T) with T ≥ 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
     longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
-    in eval mode, and its previous mode is then restored. Raises ValueError if the ids or options
-    are invalid.
+    in eval mode, and its previous mode is then restored. Raises ValueError if the ids are invalid,
+    or, when it draws a token, an option of ``sample_tokens``.
     """
     check_unwrapped(model)
     limit, was_training = model.config.max_len, model.training

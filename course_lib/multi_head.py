@@ -40,8 +40,8 @@ def attention_output(
     """Compute only the output of ``scaled_dot_product_attention``, without the weights.
 
     This calls PyTorch's own function, which uses a fused kernel when the sizes allow it.
-    Shapes and errors are the same as in ``scaled_dot_product_attention``. Each weight is dropped
-    with probability ``dropout_p``.
+    If the inputs have the same leading axes, shapes and errors are the same as in
+    ``scaled_dot_product_attention``. Each weight is dropped with probability ``dropout_p``.
     """
     check_attention_inputs(query, key, value, mask)
     if mask is not None:

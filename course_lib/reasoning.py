@@ -26,7 +26,8 @@ def constrained_step(logits: Tensor, state: Tensor, grammar: Tensor) -> tuple[Te
     """Choose the most likely token that the grammar allows, and return the states after it.
 
     Shapes: logits (B, V), state (B,), grammar (states, V): the next state, or -1 = not allowed →
-    tokens (B,), states (B,). Raises ValueError if a state allows no token.
+    tokens (B,), states (B,). Raises ValueError if a state allows no token. At least one allowed
+    token must have a finite logit.
     """
     following = grammar[state]  # (B, V)
     if (following < 0).all(dim=1).any():

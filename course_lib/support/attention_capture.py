@@ -23,7 +23,7 @@ def capture_attention(
         For each name, the weights ``(N, B, H, T, S)`` of its N layers.
 
     Raises:
-        ValueError: If a list is empty, or an item is not an attention layer that is called once.
+        ValueError: If a list is empty, an item is not a module, or the layers are not called once.
     """
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 

@@ -9,7 +9,8 @@ def warmup_cosine(
     """Raise the learning rate linearly, then lower it along half a period of a cosine.
 
     Paper: not mentioned.
-    Returns the rate for a step: ``peak`` at step warmup_steps, and ``last`` at the final step.
+    Returns the rate for a step: ``peak`` at step warmup_steps, and ``last`` at the final step, if
+    that is a later one.
     Raises ValueError if a count is below 1, or the step is beyond the last one.
     """
     if not 1 <= step <= steps or warmup_steps < 1:
