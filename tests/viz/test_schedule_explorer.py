@@ -41,5 +41,5 @@ def test_the_question_of_the_side_trip_has_the_printed_answer():
     assert f"rate of {warmup_inverse_sqrt(1, 128, 1):.3f}" in answer
     assert f"only reached {warmup_inverse_sqrt(450, 128, 4000):.5f}" in answer
     text = answer.partition("</details>")[2]
-    assert f"gives a peak of {warmup_inverse_sqrt(50, 128, 50):.4f}" in text
-    assert f"makes it {0.15 * warmup_inverse_sqrt(50, 128, 50):.4f}" in text
+    peak = warmup_inverse_sqrt(50, 128, 50)
+    assert f"{peak:.4f} becomes {0.15 * peak:.4f}" in text
