@@ -105,11 +105,39 @@ def test_a_model_is_usable_without_a_notebook():
             assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY, path
 
 
+def test_nothing_imports_a_script_that_is_run_by_hand():
+    scripts = {
+        path.stem for name in ("benchmarks", "experiments") for path in (ROOT / name).glob("*.py")
+    }
+    readers = [
+        path for name in ("figures", "tests", "tools") for path in (ROOT / name).rglob("*.py")
+    ]
+    assert len(scripts) > 20 and len(readers) > 100
+    for tree in [*TREES.values(), *(ast.parse(path.read_text("utf-8")) for path in readers)]:
+        assert not imported(tree) & scripts, ast.get_docstring(tree)
+
+
 def test_no_file_uses_star_imports_or_imports_tests_and_notebooks():
     for path in FILES:
         assert "import *" not in SOURCES[path], path
         roots = {name.split(".")[0] for name in imports(path)}
         assert not roots & {"notebooks", "tests", "tools"}, path
+
+
+def test_one_loop_trains_all_tasks():
+    """The trainer uses the step that chapter 11 exports; other training loops are small."""
+    loops = {
+        path.relative_to(PACKAGE).as_posix(): re.findall(
+            r"optimizer\.step\(|training_step\(", source
+        )
+        for path, source in SOURCES.items()
+        if room(path) != "exercises"
+    }
+    assert {path: set(steps) for path, steps in loops.items() if steps} == {
+        "training.py": {"optimizer.step(", "training_step("},
+        "trainer/loop.py": {"training_step("},
+        "probes/training_probes.py": {"optimizer.step("},
+    }
 
 
 PARTS = MODULES[: MODULES.index("transformer") + 1]  # the model: attention to transformer

@@ -10,6 +10,7 @@ import navigation
 import nbformat
 import new_chapter
 import pytest
+import quick_tests
 import run_tests
 import sync
 import test_chapters
@@ -42,6 +43,14 @@ def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
     assert run_tests.counted(report, code=1) == (6, 1, 2)
     report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
     assert run_tests.counted(report, code=3) == (7, 1, 2), "the runner itself failed"
+
+
+def test_a_module_selects_its_tests_doctests_exercises_and_chapter():
+    parts, beside = quick_tests.select(["course_lib/masks.py"])
+    tests = ["course_lib/masks.py", quick_tests.ALWAYS, "tests/test_masks.py"]
+    assert parts["tests and doctests"][-3:] == tests
+    assert beside["exercises"][-1] == "causal_mask or padding_mask"
+    assert beside["chapters"][-1] == "notebooks/06_masks.ipynb"
 
 
 def test_a_file_counts_as_changed_until_it_is_synced(monkeypatch, tmp_path):
@@ -154,3 +163,12 @@ def test_a_side_trip_is_written_linked_and_exported_into_its_chapters_module(tmp
     assert eval(exported.partition("__all__ = ")[2] + "]")[-1] == "added"
     path.unlink()
     assert lines() == [[], [], []]
+
+
+def test_files_are_rewritten_only_if_they_change_and_not_by_a_check(tmp_path):
+    old, same = tmp_path / "old.md", tmp_path / "same.md"
+    old.write_text("a", encoding="utf-8")
+    same.write_text("b", encoding="utf-8")
+    for check, left in ((True, "a"), (False, "b")):
+        assert notebooks.rewrite([old, same], lambda path, text: "b", check) == ["old.md"]
+        assert old.read_text(encoding="utf-8") == left

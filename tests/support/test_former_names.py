@@ -21,6 +21,20 @@ def test_a_former_name_is_the_same_module(former, present):
     assert module.__name__ == module.__spec__.name == present
 
 
+def test_a_learners_module_written_before_the_move_loads(tmp_path, monkeypatch):
+    """It also imports the exported names of the chapters, which have not moved."""
+    lines = [
+        "from course_lib.attention_capture import capture_attention",
+        "from course_lib.input_checks import check_sizes",
+        "from course_lib.masks import causal_mask",
+    ]
+    (tmp_path / "written_earlier.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("written_earlier")
+    with pytest.raises(ValueError, match="d_model"):
+        module.check_sizes(d_model=0)
+
+
 def test_a_workbook_written_before_the_move_loads(tmp_path, monkeypatch):
     """Its cells import former names; its answers and its progress stay as they were."""
     monkeypatch.chdir(tmp_path)

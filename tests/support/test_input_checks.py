@@ -9,7 +9,7 @@ from parity import assert_same, says
 from random_inputs import normal, random_ids, tiny_config, tiny_transformer
 from torch import nn
 
-from course_lib.add_norm import AddNorm
+from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import TokenBatches, average_weights
 from course_lib.beam_search import beam_search
@@ -19,22 +19,24 @@ from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
-from course_lib.encoder import EncoderLayer
+from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig, patches
 from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
-from course_lib.flops import layer_operations
+from course_lib.flops import attention_flops, layer_operations
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine
 from course_lib.kv_cache import AttentionCache
+from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
     ModernConfig,
     RMSNorm,
     SwiGLU,
+    apply_rope,
     rope_angles,
 )
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 from course_lib.support.attention_capture import capture_attention
 from course_lib.support.input_checks import (
     check_attention_inputs,
@@ -44,7 +46,7 @@ from course_lib.support.input_checks import (
     head_width,
 )
 from course_lib.tokenization import BPETokenizer
-from course_lib.training import label_smoothed_cross_entropy
+from course_lib.training import adam_update, label_smoothed_cross_entropy
 
 
 def ones(*shape, dtype=torch.bool):
@@ -103,21 +105,37 @@ def test_a_layer_names_inputs_that_do_not_fit_on_both_paths(shapes, mask, words,
 
 VECTORS = torch.zeros(B, T, 6)
 KEYS = VECTORS.unsqueeze(1)
-REFUSED = [  # a call, and words of the message; the exercises have the other calls
+REFUSED = [  # a call, and words of the message
+    (lambda: FeedForward(0, 11), ["d_model=0", "d_ff=11"]),
     (lambda: FeedForward(6, -1), ["d_model=6", "d_ff=-1"]),
+    (lambda: FeedForward(6, 11, activation="swish"), ["swish", "gelu", "relu"]),
+    (lambda: FeedForward(5, 11)(VECTORS), [5, (B, T, 6)]),
+    (lambda: LayerNorm(0), [0]),
+    (lambda: LayerNorm(6)(VECTORS[..., :1]), [6, (B, T, 1)]),  # it would broadcast in silence
+    (lambda: AddNorm(6)(VECTORS, lambda x: x[..., :1]), [(B, T, 1), (B, T, 6)]),
     (lambda: AddNorm(6, norm_first=True)(VECTORS, lambda x: x[0]), [(T, 6), (B, T, 6)]),
     (lambda: AddNorm(6)(VECTORS, lambda x: (x, None)), ["one tensor", "tuple"]),
     (lambda: AddNorm(0), ["d_model=0"]),
+    (lambda: MultiHeadAttention(12, 3, dropout=1.5), ["dropout", 1.5]),
+    (lambda: Encoder(0, D_MODEL, H, 11), ["num_layers=0"]),
     (lambda: Decoder(-1, D_MODEL, H, 11), ["num_layers=-1"]),
+    (lambda: sinusoidal_encoding(0, 6), ["max_len=0", "d_model=6"]),
     (lambda: LearnedPositionalEmbedding(0, 9), ["max_len=9", "d_model=0"]),
+    (lambda: causal_mask(0), ["length", 0]),
+    (lambda: padding_mask(ones(B, 1, S), PAD), ["(B, S)", (B, 1, S)]),
     (lambda: layer_operations(0, 5, kernel_size=3), [0, 5, 3]),
     (lambda: layer_operations(7, 5, kernel_size=0), [7, 5, 0]),
+    (lambda: attention_flops(12, 3, 0, 5), ["tgt_len=0", "src_len=5"]),
     (lambda: AttentionCache(9).append(VECTORS, VECTORS), [(B, T, 6)]),
     (lambda: AttentionCache(9).append(KEYS, KEYS[:, :, 1:]), [(B, 1, T, 6), (B, 1, T - 1, 6)]),
     (lambda: rope_angles(T, 5), ["even", 5]),
     (lambda: rope_angles(T, 6, base=0.0), ["base of the angles", "got 0.0"]),
+    (lambda: apply_rope(VECTORS, torch.zeros(1, 3)), [(1, 3), T, 6]),
     (lambda: GroupedQueryAttention(12, 6, 0), [6, 0]),
     (lambda: GroupedQueryAttention(12, 6, 4), [6, 4]),
+    (lambda: random_windows(torch.arange(5), 2, 5), [5, 2, 5]),
+    (lambda: random_windows(torch.arange(5), 0, 2), [5, 0, 2]),
+    (lambda: random_windows(torch.arange(5), 2, 0), [5, 2, 0]),
     (lambda: random_windows(ones(5, 3), 2, 2), [(5, 3), 2]),
     (lambda: side_by_side(torch.arange(5), 0), ["length=0"]),
     (lambda: draw_numbers("train", 0), [0, 50_000]),
@@ -132,10 +150,16 @@ REFUSED = [  # a call, and words of the message; the exercises have the other ca
     (lambda: RMSNorm(0), ["positive"]),
     (lambda: SwiGLU(4, 0), ["positive"]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=-0.1), ["[0, 1]", -0.1]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=1.1), ["[0, 1]", 1.1]),
+    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=TGT_VOCAB), ["pad_id=10", 10]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=-1), ["pad_id=-1", TGT_VOCAB]),
+    (lambda: adam_update(*torch.zeros(3, 2), step=0), ["step=0", "positive"]),
     (lambda: split_batch([1, 2, 3], 3, 3), ["rank=3", "world_size=3"]),
     (lambda: split_batch([1, 2, 3], -1, 3), ["rank=-1", "world_size=3"]),
     (lambda: split_batch([1, 2, 3], 0, 0), ["rank=0", "world_size=0"]),
+    (lambda: token_loss_scale(2, 4, 0), [2, 4, 0]),
+    (lambda: token_loss_scale(0, 0, 2), [0, 2]),
+    (lambda: token_loss_scale(5, 4, 2), [5, 4, 2]),
     (lambda: token_loss_scale(-1, 4, 2), [-1, 4, 2]),
     (lambda: TokenBatches([], 9), ["pairs (0)"]),
     (lambda: TokenBatches([([5], [1, 2])], 0), ["tokens=0"]),

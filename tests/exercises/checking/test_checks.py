@@ -15,15 +15,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
-from course_lib.exercises.checking.check import examine
+from course_lib.exercises.checking.check import complaints, examine
 from course_lib.exercises.checking.exercise import find_exercise, right_ways
 from course_lib.exercises.checking.matching import expected_outcomes, outcome_of
 from course_lib.exercises.checking.mistake import Mistake, define
-from course_lib.exercises.checking.outcomes import largest, leaves
+from course_lib.exercises.checking.outcomes import Outcome, largest, leaves
 from course_lib.exercises.checking.report import Stage
 from course_lib.exercises.checking.trial import try_out
 from course_lib.exercises.library.later_cells import lacking
 from course_lib.exercises.library.stubs import stub
+from course_lib.exercises.questions.clinic_cases import CASES
+from course_lib.exercises.questions.tested_definitions import MISTAKES as OF_TESTS
 from course_lib.exercises.workbook.notebook_builder import Chapter
 from notebooks import pages
 
@@ -43,6 +45,12 @@ ANSWERS = {
 }
 MISTAKES = [mistake for name in exercises() for mistake in known_mistakes(name)]
 SEEN: dict = {}  # the outcomes of known mistakes, by trial and definition
+NO_PARAMETERS: dict = {"shapes": {}, "shared": [], "saved": []}
+# two conjunctions in a row, or a capital after a colon, except in code and in the text of an error
+ODD = re.compile(
+    r"\b(when|if|though|that|because) (when|if|because)\b"
+    r"|(?<!Error): (?!True|False|None)(A|[A-Z][a-z]+)[ ,-]"
+)
 every_exercise = pytest.mark.parametrize("name", exercises())
 
 
@@ -92,9 +100,12 @@ def test_every_known_mistake_is_found_and_named(mistake, once):
     assert report.passed == all(stage.held for stage in report.stages if stage.core)
     assert report.mistake == mistake.name and mistake.sentence in report.hint
     assert not report.second
+    assert not ODD.search(repr(report)), report
     failed = " · ".join(stage.name for stage in report.stages if not stage.held)
     recorded = recorded_kinds().get((mistake.exercise, mistake.name))
     assert (failed, report.kind) == recorded, "run: make sync"
+    completes = len(mistake.sentence.split()) >= 3 and not mistake.sentence.endswith(".")
+    assert completes, "complete this, without a period: This is what you get when …"
 
 
 @every_exercise
@@ -267,6 +278,26 @@ def test_what_is_compared_is_a_table(line):
     cells = re.findall("<td[^>]*>(.*?)</td>", box)
     assert cells == ["", "yours", "expected", "f(x)[0, 1]", "(1, 2)", "[3]"]
     assert re.findall("<pre[^>]*>(.*?)</pre>", box) == ["line: return x"]
+
+
+def altered(value):
+    """Return a different value, if possible of the same type."""
+    if isinstance(value, torch.Tensor):
+        return ~value if value.dtype == torch.bool else value + 1
+    return "?"
+
+
+def test_the_sentences_of_questions_and_stages_read_well():
+    told = [f"{m.exercise} when {m.sentence}" for m in [*MISTAKES, *OF_TESTS]]
+    told += [f"that {mistake.sentence}" for case in CASES for mistake in case.mistakes]
+    for name in exercises():
+        wrong = [
+            Outcome(NO_PARAMETERS | {path: altered(value) for path, value in leaves(right.values)})
+            for right in expected_outcomes(name)
+        ]
+        told += [failure.sentence for failure in complaints(find_exercise(name), wrong)]
+    assert len(told) > 900
+    assert [sentence for sentence in told if ODD.search(sentence)] == []
 
 
 @pytest.mark.parametrize(

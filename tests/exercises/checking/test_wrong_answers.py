@@ -431,11 +431,12 @@ BY_HAND = (
 )
 REFUSED = {  # core trials must reject these
     "scaled_dot_product_attention": (
-        (FILL, "-100"),
+        *((FILL, fill) for fill in ("-15", "-20", "-50", "-100")),
         (SOFTMAX, f"pass\n    {BY_HAND.format('scores.softmax(-1)')}"),
         (SOFTMAX, f"pass\n    {BY_HAND.format('scores.exp()')}"),
     ),
     "MultiHeadAttention": (
+        (FILL, "-20"),
         (FILL, "-100"),
         ("scores.masked_fill(mask == 0, -1e9)", "scores - 30.0 * ~mask"),
     ),
@@ -449,6 +450,7 @@ REFUSED = {  # core trials must reject these
         )
     ),
     "GroupedQueryAttention": (
+        (modern_decoder.ATTEND, GROUPED.format(-20)),
         (modern_decoder.ATTEND, GROUPED.format(-100)),
         (
             modern_decoder.ATTEND,
@@ -619,6 +621,17 @@ HEADS = {
     "a joined projection": dict(
         layers="self.w = nn.Linear(d_model, 3 * d_model)",
         project=f"q, k, v = (self.w(y).chunk(3, -1)[n].{SPLIT} for n, y in enumerate(x))",
+        **LINEAR,
+    ),
+    "a list of heads": dict(
+        layers="self.parts = nn.ModuleList(nn.ModuleList(nn.Linear(d_model, d_model // num_heads)"
+        " for _ in range(num_heads)) for _ in range(3))",
+        project="q, k, v = (torch.stack([p(y) for p in ps], 1) for y, ps in zip(x, self.parts))",
+        **LINEAR,
+    ),
+    "einsum": dict(
+        layers="self.w = nn.Parameter(torch.randn(3, num_heads, d_model, d_model // num_heads))",
+        project='q, k, v = (torch.einsum("btm,hmd->bhtd", y, w) for y, w in zip(x, self.w))',
         **LINEAR,
     ),
 }  # fmt: skip

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -255,6 +256,15 @@ def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):
     (report,) = examine_apart(package, {"masks": ["causal_mask"]}, 1).values()
     late = "the time limit for all exercises was reached"
     assert (state_of(report), report.hint) == ("did not run", late)
+
+
+@pytest.mark.parametrize(("hard", "wanted"), [(5, 5), (resource.RLIM_INFINITY, 8 << 30)])
+def test_a_smaller_limit_of_the_system_stays(monkeypatch, hard, wanted):
+    limits = {}
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (1, hard))
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    separate_process._limit_resources()
+    assert limits[resource.RLIMIT_AS] == (wanted, wanted)
 
 
 # --- which folders

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -162,6 +163,12 @@ def test_nothing_is_left_at_the_end():
     assert done.bars().startswith("3 of 3 done\n") and done.listing().startswith("3 of 3 done\n")
 
 
+def test_the_card_has_a_row_for_each_chapter():
+    cells = re.findall("<td[^>]*>(.*?)</td>", Progress(SOME)._repr_html_())
+    first, second = ("0 of 1 done, about 0 h 3 min left", "1 of 2 done, about 1 h 10 min left")
+    assert cells == ["✗ Chapter 00", first, "◐ Chapter 06 · masks", second]
+
+
 def test_an_answer_that_passed_is_counted_and_followed_by_the_next_item():
     shown = Progress(SOME | {Item("padding_mask", 6, "build", 70): "correct"})
     assert shown.after("guess") == ""
@@ -173,6 +180,15 @@ def test_an_answer_that_passed_is_counted_and_followed_by_the_next_item():
     )
     new = Progress(dict.fromkeys(SOME, "not attempted")).after("causal_mask")
     assert new == "`causal_mask` is yours: 1 of 2. Next: `padding_mask` (70 min)."
+
+
+def test_each_chapter_has_a_bar():
+    assert Progress(SOME).bars() == (
+        "1 of 3 done; the next one takes about 3 min\n"
+        "\n"
+        "✗ Chapter 00                   ░░░░░░░░░░   0 of  1    3 min left\n"
+        "◐ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
+    )
 
 
 # --- course progress
