@@ -1,14 +1,19 @@
 """Imports point down, modules stay small, and the package equals the chapters' exports."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
 from collections import Counter
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
+import nbformat
+import pytest
 from code_metrics import code_lines, core_lines, definitions
+from torch import nn
 
 import notebooks
 from course_lib.exercises.checking.contents import chapters
@@ -140,7 +145,118 @@ def test_one_loop_trains_all_tasks():
     }
 
 
+def test_later_chapters_train_with_the_trainer():
+    """After chapter 11, only toy examples have their own optimizer steps."""
+    cells = [
+        (chapter.stem, re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
+        for chapter in notebooks.chapters()
+        if chapter.stem > "12"
+        for cell in nbformat.read(chapter, as_version=4).cells
+        if cell.cell_type == "code" and "optimizer.step(" in cell.source
+    ]
+    assert cells == [
+        ("20_interpretability", ["train"]),
+        ("22_published_weights", []),  # eight answers, with adapters
+        ("26_efficiency", ["step"]),
+        ("27_distributed_training", ["learn"]),
+        ("27_distributed_training", ["after_adam"]),
+    ]
+
+
 PARTS = MODULES[: MODULES.index("transformer") + 1]  # the model: attention to transformer
+LAYER = "d_model, num_heads, d_ff, dropout, norm_first, activation, *, d_k, d_v"
+LAYER += ", attention_dropout, activation_dropout"
+SIGNATURES = {  # the names that other parts rely on, in this order
+    "attention.scaled_dot_product_attention": "query, key, value, mask",
+    "multi_head.split_heads": "x, num_heads",
+    "multi_head.join_heads": "x",
+    "multi_head.MultiHeadAttention": "d_model, num_heads, *, d_k, d_v, dropout, bias",
+    "multi_head.MultiHeadAttention.forward": "query, key, value, mask, *, need_weights",
+    "positions.PositionalEncoding": "d_model, max_len, dropout",
+    "positions.PositionalEncoding.forward": "x, start",
+    "positions.LearnedPositionalEmbedding": "d_model, max_len, dropout",
+    "positions.LearnedPositionalEmbedding.forward": "x, start",
+    "add_norm.LayerNorm": "d_model, eps",
+    "add_norm.LayerNorm.forward": "x",
+    "add_norm.AddNorm": "d_model, dropout, norm_first, *, bias",
+    "add_norm.AddNorm.forward": "x, sublayer",
+    "feed_forward.FeedForward": "d_model, d_ff, dropout, activation, *, bias",
+    "feed_forward.FeedForward.forward": "x",
+    "masks.causal_mask": "length, device",
+    "masks.padding_mask": "ids, pad_id",
+    "encoder.EncoderLayer": LAYER,
+    "encoder.EncoderLayer.forward": "x, mask",
+    "encoder.Encoder": f"num_layers, {LAYER}",
+    "encoder.Encoder.forward": "x, mask",
+    "decoder.DecoderLayer": LAYER,
+    "decoder.DecoderLayer.forward": "x, memory, self_mask, cross_mask",
+    "decoder.Decoder": f"num_layers, {LAYER}",
+    "decoder.Decoder.forward": "x, memory, self_mask, cross_mask",
+    "transformer.Transformer": "config",
+    "transformer.Transformer.encode": "src",
+    "transformer.Transformer.hidden": "tgt, memory, src",
+    "transformer.Transformer.decode": "tgt, memory, src",
+    "transformer.Transformer.forward": "src, tgt",
+    "transformer.Transformer.attention_maps": "src, tgt",
+    "gpt.GPT": "config",
+    "gpt.GPT.forward": "ids, targets",
+}
+FUNCTIONS = {  # functions whose signatures the design fixes
+    "tokenization.train_bpe": "text, num_merges, *, pre_tokenize",
+    "tokenization.BPETokenizer": "merges, special_tokens, pre_tokenize",
+    "tokenization.BPETokenizer.encode": "text",
+    "tokenization.BPETokenizer.decode": "ids",
+    "kv_cache.AttentionCache": "max_len",
+    "kv_cache.AttentionCache.append": "keys, values",
+    "kv_cache.AttentionCache.reorder": "rows",
+    "kv_cache.AttentionCache.truncate": "length",
+    "kv_cache.DecodingEngine": "model, src, max_len",
+    "kv_cache.DecodingEngine.step": "ids, *, all_positions",
+    "kv_cache.DecodingEngine.reorder": "rows, sources",
+    "kv_cache.DecodingEngine.truncate": "length",
+    "gpt.GPTEngine": "model, max_len",
+    "gpt.GPTEngine.step": "ids, *, all_positions",
+    "modern_decoder.ModernEngine": "model, max_len",
+    "modern_decoder.ModernEngine.step": "ids, *, all_positions",
+    "gpt.sample": "model, ids, max_new_tokens, temperature, top_k, top_p, generator, *, use_cache",
+}
+
+
+def parameters(name: str) -> dict[str, inspect.Parameter]:
+    """Return the parameters of an object by its dotted name, without ``self``."""
+    module, *path = name.split(".")
+    found = import_module(f"course_lib.{module}")
+    for part in path:
+        found = getattr(found, part)
+    named = inspect.signature(found).parameters
+    return {key: value for key, value in named.items() if key != "self"}
+
+
+def written_out(named: dict[str, inspect.Parameter]) -> str:
+    """Write the names of parameters in order, with a star before keyword-only parameters."""
+    names, by_name = [], False
+    for name, parameter in named.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not by_name:
+            names, by_name = [*names, "*"], True
+        names.append(name)
+    return ", ".join(names)
+
+
+@pytest.mark.parametrize("name, names", (SIGNATURES | FUNCTIONS).items())
+def test_the_signatures_are_the_ones_that_other_code_relies_on(name, names):
+    assert written_out(parameters(name)) == names
+
+
+def test_every_method_of_a_model_class_has_a_known_and_typed_signature():
+    for module in PARTS:
+        loaded = import_module(f"course_lib.{module}")
+        for name, model in inspect.getmembers(loaded, inspect.isclass):
+            if model.__module__ == loaded.__name__ and issubclass(model, nn.Module):
+                methods = [x for x, f in vars(model).items() if inspect.isfunction(f)]
+                public = [f"{module}.{name}.{x}" for x in methods if not x.startswith("_")]
+                for dotted in (f"{module}.{name}", *public):
+                    assert dotted in SIGNATURES
+                    assert not any("Any" in str(p.annotation) for p in parameters(dotted).values())
 
 
 def test_a_model_class_stores_nothing_between_calls():

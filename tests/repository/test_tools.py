@@ -1,5 +1,6 @@
 """The tools save chapters, choose and run tests, and start new chapters."""
 
+import copy
 import json
 import re
 import shutil
@@ -14,9 +15,68 @@ import quick_tests
 import run_tests
 import sync
 import test_chapters
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 import notebooks
+
+BAR = {notebooks.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
+PICTURE = {"text/plain": "A map.", "text/html": "<img>", "image/png": "iVBORw0KGgo="}
+EXPLORER = {notebooks.WIDGET: {"model_id": "2"}} | PICTURE
+
+
+def tidied(*outputs):
+    notebook = new_notebook(cells=[new_code_cell("1", outputs=list(outputs))])
+    notebooks.tidy(notebook)
+    return notebook.cells[0].outputs
+
+
+def shown(data):
+    return new_output("display_data", data=data)
+
+
+def printed(name, text):
+    return new_output("stream", name=name, text=text)
+
+
+PLAIN = shown({"text/plain": "1"})
+STILL = shown({name: PICTURE[name] for name in ("text/plain", "image/png")})
+TIDIED = {
+    "no progress bar": ([shown(BAR), shown(BAR)], []),
+    "an explorer's still picture": ([shown(EXPLORER)], [STILL]),
+    "a figure without its HTML": ([shown(PICTURE)], [STILL]),
+    "one piece around a bar": (
+        [printed("stdout", "a"), shown(BAR), printed("stdout", "b")], [printed("stdout", "ab")]
+    ),
+    "two streams apart": ([printed("stdout", "a"), printed("stderr", "b")],) * 2,
+    "anything else": ([PLAIN], [PLAIN]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIDIED)
+def test_saved_outputs_contain_only_what_a_reader_needs(name):
+    outputs, kept = TIDIED[name]
+    assert tidied(*map(copy.deepcopy, outputs)) == kept
+
+
+def test_the_setup_of_the_new_shape_is_folded():
+    text = (new_chapter.TEMPLATE / "side_trip.md").read_text(encoding="utf-8")
+    guard = notebooks.GUARD.search(text)[0]
+    hidden = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+    for first, folded in ((guard + "\nimport torch", hidden), (guard, {}), ("import torch", {})):
+        sources = (first, "#| default_exp masks\n#| export\nimport math", "import json")
+        notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+        notebooks.tidy(notebook)
+        assert [cell.metadata for cell in notebook.cells] == [folded, folded, {}]
+
+
+def test_the_source_of_a_guess_and_of_folded_cells_is_hidden():
+    hidden = {"jupyter": {"source_hidden": True}, "tags": ["raises-exception", "hide-input"]}
+    asked = new_code_cell('guess("Why?")', metadata={"tags": hidden["tags"][:1], "trusted": True})
+    shown = new_code_cell("x = guess(1)", metadata={"jupyter": hidden["jupyter"]})
+    folded = new_code_cell("import torch", metadata=hidden)
+    notebook = new_notebook(cells=[asked, shown, folded])
+    notebooks.tidy(notebook)
+    assert [cell.metadata for cell in notebook.cells] == [hidden, {}, hidden]
 
 
 def test_all_parts_run_even_after_failures(monkeypatch, capsys):

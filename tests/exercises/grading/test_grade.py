@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -249,7 +250,61 @@ def test_a_learners_text_is_escaped_in_the_table_and_the_terminal(said, tmp_path
     assert printable("a\x00\udc80\nb") == "a\\x00\\udc80\\nb"
 
 
+SENT = {name: "" for name in ("mistake", "hint", "kind", "detail", "second")}
+SENT |= {"passed": True, "attempted": True, "stages": []}
+
+
+@pytest.mark.parametrize(
+    ("sent", "state"),
+    [
+        (SENT, "correct"),
+        (SENT | {"passed": 1}, "not yet"),
+        (SENT | {"hint": ["a"], "mistake": 3, "kind": 1.5, "more": 0}, "correct"),
+        (SENT | {"stages": [{"name": "real tokens", "core": True, "held": 3}]}, "correct"),
+        (SENT | {"stages": 3}, "did not run"),
+        (SENT | {"stages": [{}]}, "did not run"),
+        ({"passed": True}, "did not run"),
+        ([SENT], "did not run"),
+    ],
+)
+def test_any_line_becomes_a_report_of_plain_texts(sent, state):
+    report = separate_process._received("causal_mask", json.dumps(sent).encode())
+    assert state_of(report) == state
+    assert {type(text) for text in (report.hint, report.second, report.mistake or "")} == {str}
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"\xff", b"[" * 40_000, b'{"passed": ' + b"9" * 5_000], ids=["", "ü", "deep", "9"]
+)
+def test_a_line_that_is_no_report_is_reported_as_unreadable(line):
+    report = separate_process._received("causal_mask", line)
+    assert (state_of(report), report.hint) == ("did not run", "it sent something unreadable")
+
+
+def test_after_a_crash_the_other_exercises_remain():
+    """A module's name comes first; without it, the module could not be imported."""
+    good = json.dumps(SENT).encode()
+    asked = {"masks": ["causal_mask", "padding_mask"], "encoder": ["EncoderLayer", "Encoder"]}
+    for lines, states, rest in (
+        ([b"masks", good, good, b"encoder"], ["correct", "correct", "did not run"], ["Encoder"]),
+        ([b"masks", good], ["correct", "did not run"], ["EncoderLayer", "Encoder"]),
+        ([], ["did not run", "did not run"], ["EncoderLayer", "Encoder"]),
+        ([b"x", good, good], ["did not run", "did not run"], ["EncoderLayer", "Encoder"]),
+        ([b"masks", b"x", good], ["did not run"], ["padding_mask", "EncoderLayer", "Encoder"]),
+    ):
+        todo = {module: list(names) for module, names in asked.items()}
+        reports = separate_process._judged(todo, lines, "it exited with code 3")
+        assert [state_of(report) for report in reports.values()] == states
+        assert [name for names in todo.values() for name in names] == rest
+
+
 def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):
+    command = [sys.executable, "-S", "-c", "import time; time.sleep(99)"]
+    with tempfile.TemporaryFile() as sent, subprocess.Popen(command) as process:
+        begin = time.monotonic()
+        assert "limit for all" in separate_process._ending(process, sent, 60, begin + 0.1)
+        process.kill()
+    assert time.monotonic() - begin < 20
     monkeypatch.setattr(separate_process, "_run", lambda *given: pytest.fail("too late"))
     monkeypatch.setattr(separate_process.time, "monotonic", iter([0.0, 11.0]).__next__)
     package = hand_in(tmp_path, masks=HEAD + CAUSAL)
