@@ -166,7 +166,8 @@ def test_the_still_picture_is_up_to_date(page: Page, explorer: type[Explorer]):
     assert np.abs(one - other).mean() < MAX_DIFFERENCE, "run: python tools/explorer_page.py"
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
 @every_explorer
 def test_it_fits_on_a_screen_in_both_themes(browser, address, explorer, theme, width):
     page = open_explorer(browser, address, explorer(), theme=theme, width=width)

@@ -203,8 +203,10 @@ def test_a_picture_that_is_wider_than_a_phone_is_labeled_as_scrollable(page, the
     assert (ground < 0.2) == (theme == "dark")
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", EXPLORED)
-def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name):
+def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name, theme):
+    page.emulate_media(color_scheme=theme)
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})
         page.goto(name)
@@ -307,7 +309,8 @@ def test_an_old_address_of_a_chapter_leads_to_its_new_page(page, folder, place):
         assert page.title().startswith(f"{new[:2]} · ")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
 def test_a_side_trip_is_below_its_chapter_and_its_setup_is_folded(page, theme, width):
     page.emulate_media(color_scheme=theme)
     page.set_viewport_size({"width": width, "height": 800})

@@ -267,7 +267,7 @@ def test_bfloat16_is_chosen_by_measurement_and_kept_on_resume(course, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("numbers", "d_model=3072"), ("gpt", "d_model=3072"), ("gpt", "steps=1")]
+    ("name", "size"), [("numbers", "num_layers=1000"), ("gpt", "d_model=3072"), ("gpt", "steps=1")]
 )
 def test_the_size_of_a_large_model_is_printed_before_it_is_built(course, monkeypatch, name, size):
     def built(task, config, *others, **options):

@@ -32,7 +32,7 @@ def eight_back(circuit):
     return tuple(torch.nonzero(weights.amin(dim=(1, 3)) > 0.99).squeeze(0).tolist())
 
 
-@pytest.fixture(scope="module", params=range(5))
+@pytest.fixture(scope="module", params=range(12))
 def planted(request):
     """Return a circuit with its two heads."""
     circuit = planted_circuit(request.param)
