@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.exercises.bank.encoder import IGNORED, SWAPPED, around, exchanged
+from course_lib.exercises.bank.encoder import IGNORED, SWAPPED, around
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_trials, sees_later
 from course_lib.exercises.checking.mistake import ignored
@@ -197,8 +197,6 @@ MISTAKES = {
         "its argument, so with pre-norm, the queries are not normalized": (ASK, ASK_OF_X),
         "lines_exchanged: cross-attention, with its add_norm2, comes before self-attention, with "
         "its add_norm1": (f"{BACK}\n        {ACROSS}", f"{ACROSS}\n        {BACK}"),
-        "feed_forward_second: feed_forward, with its add_norm3, comes before cross-attention, with "
-        "its add_norm2": exchanged(ACROSS, THINK),
         **around(self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
         "cross_attention_of_input: the queries of cross-attention come from the layer's input "
         "instead of the output "

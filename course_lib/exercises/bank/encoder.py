@@ -309,8 +309,6 @@ MISTAKES = {
         ),
         "lines_exchanged: feed_forward, with its add_norm2, comes before attention, with its "
         "add_norm1": exchanged(ATTEND, THINK),
-        "norm_first_for_one: only add_norm1 gets `norm_first`, so with pre-norm, feed_forward is "
-        "still in post-norm": (NORM2, NORM2.replace(", norm_first", "")),
         **SWAPPED,
         "mask_not_passed_on: the mask is not passed to attention [imperial-qore/TranAD #10; "
         "facebookresearch/fairseq #1339]": ("(y, y, y, mask)", "(y, y, y)"),

@@ -247,8 +247,6 @@ MISTAKES = {
             )
             for side, stack, words in (("source", "encoder", SOURCE), ("target", "decoder", TARGET))
         },
-        "positions_twice: the positions are added to the target's vectors twice, so they count "
-        "double there": (f"self.decoder({PLACED}", f"self.decoder(self.positions({PLACED})"),
         "encoder_is_causal: the encoder gets a causal mask as well, but a token of the source may "
         "look at later ones": (ENCODED, f"{ENCODED[:-1]} & causal_mask(src.size(1)))"),
         "encoder_layers_in_decoder: the decoder gets `num_encoder_layers` layers instead of "

@@ -24,6 +24,8 @@ from course_lib.exercises.checking.report import Report
 from course_lib.exercises.checking.signatures import adapt
 from course_lib.exercises.questions.tested_definitions import MISTAKES, RIGHT_WAYS
 
+MOST = 5  # at most this many of the mistakes that a test does not find are named
+
 
 @dataclass(frozen=True)
 class TestQuestion:
@@ -98,18 +100,20 @@ def judge_test(question: TestQuestion, test: object) -> Report:
         count = f"{len(caught)} of the {len(caught | shown)} mistakes"
         detail = f"So far, it catches {count} that its inputs can reveal."
         return Report(question.name, False, "too_content", hint, "property", detail)
-    others = len(caught) - len(question.must)
-    return Report(question.name, True, detail=_praise(others, len(shown - caught)))
+    beyond = [name for name in wrong if name in shown - caught]
+    return Report(question.name, True, detail=_praise(len(caught) - len(question.must), beyond))
 
 
-def _praise(others: int, missed: int) -> str:
-    """Say that a test caught what it must, and how many of the other mistakes."""
+def _praise(others: int, beyond: Sequence[str]) -> str:
+    """Say that a test caught what it must, how many other mistakes, and which are left."""
     done = "Your test catches every required mistake"
-    if not missed:
+    if not beyond:
         return f"{done}, and every other one that its inputs can reveal." if others else f"{done}."
-    total = others + missed
+    total = others + len(beyond)
     others_too = f", and {others} of {total} others that its inputs can reveal" * (others > 0)
-    return f"{done}{others_too}. You can go on."
+    names = ", ".join(name.replace("_", " ") for name in beyond[:MOST])
+    more = f" and {len(beyond) - MOST} more" if len(beyond) > MOST else ""
+    return f"{done}{others_too}. You can go on.\nOther tests are for: {names}{more}"
 
 
 def _false_alarm(name: str, test: object, alarm: BaseException) -> Report:

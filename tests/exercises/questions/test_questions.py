@@ -104,18 +104,21 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
     assert report.detail == f"{DONE}, and every other one that its inputs can reveal."
 
 
-def test_a_good_test_that_could_catch_more_is_praised_and_told_how_many():
+def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
     def my_test(causal_mask):
         seen = causal_mask(4)
         assert seen[0].tolist() == [True, False, False, False] and seen[3, 3]
 
     report = score_test("test_of_the_past", my_test)
-    caught, others = (int(word) for word in report.detail.split() if word.isdigit())
+    praise, _, names = report.detail.partition("\n")
+    caught, others = (int(word) for word in praise.split() if word.isdigit())
     (question,) = (each for each in TESTS if each.name == report.name)
     raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
     assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
-    praise = f"{DONE}, and {caught} of {others} others that its inputs can reveal. {MORE}"
-    assert report.detail == praise  # and no short name of a mistake
+    assert praise == f"{DONE}, and {caught} of {others} others that its inputs can reveal. {MORE}"
+    assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(
+        others - caught, 5
+    )
 
 
 def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
@@ -167,6 +170,21 @@ def test_a_test_that_leaves_out_one_demand_does_not_pass(question, test, demands
     for left_out in demands:
         report = score_test(question, test([name for name in demands if name != left_out]))
         assert report.mistake == "too_content"
+
+
+def test_a_passed_test_names_the_mistakes_that_it_does_not_find():
+    def half(attention):
+        q, k, v = torch.randn(4, 6), torch.randn(5, 6), torch.randn(5, 7)
+        _, weights = attention(q, k, v)
+        assert_close(weights, (q @ k.T / 6**0.5).softmax(-1))
+        attention(q, k, v, torch.ones(4, 5).tril().bool())
+
+    detail = score_test("test_of_attention", half).detail
+    assert "Other tests are for: mask inverted, mask ignored, " in detail and detail.endswith(
+        " more"
+    )
+    whole = score_test("test_of_the_past", lambda mask: assert_close(mask(3), mask(9)[:3, :3]))
+    assert not whole.passed and "not found" not in whole.detail
 
 
 def test_the_score_says_when_the_sizes_of_the_inputs_hide_a_mistake():
