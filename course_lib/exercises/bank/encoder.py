@@ -14,7 +14,7 @@ from course_lib.exercises.checking.layer_trials import (
     dropout_trials,
     outputs_in,
 )
-from course_lib.exercises.checking.mistake import Edit, Edits, ignored
+from course_lib.exercises.checking.mistake import Edits, ignored
 from course_lib.exercises.checking.trial import (
     B,
     H,
@@ -201,11 +201,6 @@ SWAPPED: dict[str, Edits] = {
 }
 
 
-def exchanged(line: str, last: str) -> tuple[Edit, Edit]:
-    """Return the edits that exchange a line with the last line, which returns its result."""
-    return (last, line.replace("x =", "return", 1)), (line, last.replace("return", "x ="))
-
-
 LAYER = "new_layer(d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"[{LAYER} for _ in range(num_layers)]"
 LAST_NORM = "nn.LayerNorm(d_model) if norm_first else None"
@@ -308,7 +303,10 @@ MISTAKES = {
             (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
         ),
         "lines_exchanged: feed_forward, with its add_norm2, comes before attention, with its "
-        "add_norm1": exchanged(ATTEND, THINK),
+        "add_norm1": (
+            (THINK, ATTEND.replace("x =", "return", 1)),
+            (ATTEND, THINK.replace("return", "x =")),
+        ),
         **SWAPPED,
         "mask_not_passed_on: the mask is not passed to attention [imperial-qore/TranAD #10; "
         "facebookresearch/fairseq #1339]": ("(y, y, y, mask)", "(y, y, y)"),
