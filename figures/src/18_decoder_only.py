@@ -7,8 +7,7 @@ from model_parts import ROLES, badge, change, mask_grid, plus, wave
 from token_cells import blocked, cell
 
 TITLE = (
-    "Without a source, half of the Transformer goes, and\n"
-    "three more changes bring the rest close to a GPT"
+    "Four of the six changes on the way to a GPT:\nwithout a source, half of the Transformer goes"
 )
 DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
