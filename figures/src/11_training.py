@@ -11,14 +11,14 @@ TITLE = (
     "at once, each from the true tokens before it"
 )
 DESC = (
-    "Six tokens from [bos] to vierzig enter the decoder together; above them are the six "
-    "tokens that it must predict, drei to [eos], shifted by one position. Bold "
-    "lines show that fünf is predicted from [bos], drei and hundert only."
+    "Four tokens from [bos] to undvierzig enter the decoder together; above them are the four "
+    "tokens that it must predict, dreihundert to [eos], shifted by one position. Bold "
+    "lines show that fünf is predicted from [bos] and dreihundert only."
 )
-TARGET = ("[bos]", "drei", "hundert", "fünf", "und", "vierzig", "[eos]")
+TARGET = ("[bos]", "dreihundert", "fünf", "undvierzig", "[eos]")
 READ, PREDICT = TARGET[:-1], TARGET[1:]
-SHOWN = 2  # the position whose view is drawn boldly
-LEFT, PITCH = 142, 63
+SHOWN = 1  # the position whose view is drawn boldly
+LEFT, PITCH = 142, 94.5
 OUT_Y, LOSS, DECODER, IN_Y = 90, Box(134, 146, 394, 34), Box(134, 212, 394, 132), 372
 PLACES = [LEFT + PITCH * (i + 0.5) for i in range(len(READ))]
 
@@ -27,7 +27,7 @@ def row(y: float, words: tuple[str, ...]) -> str:
     """Draw one token for each position."""
     return group(
         *(
-            token(Box(x - 30, y, 60, 28), word, lit=i == SHOWN)
+            token(Box(x - 45, y, 90, 28), word, lit=i == SHOWN)
             for i, (x, word) in enumerate(zip(PLACES, words, strict=True))
         )
     )
