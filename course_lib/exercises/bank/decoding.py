@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.checking.exercise import Exercise
+from course_lib.exercises.checking.exercise import INPUT_CHECKS, Exercise
 from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import Outcome, describe
 from course_lib.exercises.checking.small_models import SmallScript, small_config, small_model
@@ -259,7 +259,7 @@ EXERCISES = (
                 drawn("a temperature and top_p", WHOLE, IN_ORDER, temperature=0.5, top_p=0.75),
             ),
             "generator": (generators,),
-            "errors": (rejected,),
+            INPUT_CHECKS: (rejected,),
         },
     ),
 )

@@ -33,12 +33,13 @@ def lacking(report: Report, answer: Any) -> str:
         names = _outermost(course["names"] - mine.get("names", set()))
         weights = not names and course["weights"] != mine.get("weights")
     lacks = [f"the signature `{text}`" for text in _signatures(answer, exercise.definition)]
-    lacks += [f"the attributes {', '.join(f'`{name}`' for name in names)}"] * bool(names)
+    plural = "s" * (len(names) > 1)
+    lacks += [f"the attribute{plural} {', '.join(f'`{n}`' for n in names)}"] * bool(names)
     apart = {INPUT_CHECKS, "half precision", *["names"] * bool(names)}
     extras = [stage for stage in report.missed if stage not in apart]
-    lacks += [f"the extras that are still open ({' · '.join(extras)})"] * bool(extras)
+    lacks += [f"the open extras ({' · '.join(extras)})"] * bool(extras)
     lacks += [WEIGHTS] * weights
-    return "; ".join(lacks)
+    return " and ".join(lacks)
 
 
 def _signatures(answer: Any, definition: Any) -> Iterator[str]:

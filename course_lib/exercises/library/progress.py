@@ -67,7 +67,7 @@ class Progress:
         """Show a line for each module, and mark the definitions that the learner has written."""
         built = {item.name: state for item, state in self.states.items() if item.kind == "build"}
         mine = sum(state == CORRECT for state in built.values())
-        lines = [f"{mine} of {len(built)} parts are yours", ""]
+        lines = [f"{mine} of {len(built)} parts pass their checks", ""]
         for module, names in groupby(built, module_of):
             marked = "  ".join(f"{_sign([built[name]])} {name}" for name in names)
             lines.append(f"{module:16}  {marked}")
@@ -78,7 +78,7 @@ class Progress:
         """Return the first item that is not done."""
         return next((item for item, state in self.states.items() if state != CORRECT), None)
 
-    def after(self, name: str, verb: str = "is yours") -> str:
+    def after(self, name: str, verb: str = "is done") -> str:
         """Count the parts that are done once ``name`` is, and say what is next.
 
         That is an item of the same chapter or, if none is left there, a chapter. ``verb`` says what
@@ -112,7 +112,7 @@ class Progress:
             yield " · ".join([f"Chapter {number:02}", *modules]), dict(pairs)
 
 
-def note(report: Report, verb: str = "is yours") -> Report:
+def note(report: Report, verb: str = "is done") -> Report:
     """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
 
     Once an exercise is correct, it stays done, whatever its latest state is. The report then says

@@ -380,7 +380,7 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
         "second": "",
     }
     assert hint.endswith("the docstring promises a ValueError.")
-    assert after.startswith("`padding_mask` is yours: 1 of ")
+    assert after.startswith("`padding_mask` is done: 1 of ")
     assert cli.main(["check", "split_heads", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["state"] == "not attempted" and "export_mine()" in found["hint"]

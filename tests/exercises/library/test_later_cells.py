@@ -29,12 +29,12 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("causal_mask", "", ("| None = None)", "| None = None, more=0)")),
     ("causal_mask", "the signature `causal_mask(length, device=None)`", ("length", "size")),
     ("causal_mask", "", ("length < 1", "length < 0")),
-    ("causal_mask", "the extras that are still open (device)", (", device=device", "")),
+    ("causal_mask", "the open extras (device)", (", device=device", "")),
     ("FeedForward", "", ("super()", "super(FeedForward, self)")),
     ("FeedForward", "", ("dropout: float = 0.0", "dropout=0")),
-    ("FeedForward", "the attributes `linear2`", ("self.linear2", "self.last")),
-    ("FeedForward", "the attributes `activation`", ("self.activation", "self.act")),
-    ("FeedForward", f"the signature `{FEED_FORWARD}`; the extras that are still open (defaults)",
+    ("FeedForward", "the attribute `linear2`", ("self.linear2", "self.last")),
+    ("FeedForward", "the attribute `activation`", ("self.activation", "self.act")),
+    ("FeedForward", f"the signature `{FEED_FORWARD}` and the open extras (defaults)",
      ("float = 0.0", "float = 0.1")),
     ("FeedForward", f"the signature `{FEED_FORWARD}`", ("        bias: bool = True,\n", ""),
      (", bias)", ")"), ("*,\n", "")),
@@ -43,7 +43,8 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("FeedForward", WEIGHTS, (LAYERS, "".join(LAYERS.splitlines(True)[::-1]))),
     ("FeedForward", WEIGHTS, (LAYERS, f"{LAYERS}        nn.init.zeros_(self.linear1.weight)\n")),
     ("greedy_decode", "", ("tokens = choose", "tokens = (choose)")),
-    ("AttentionCache", "the attributes `spare`", ("spare", "room")),
+    ("sample_tokens", "", ("not 0 < temperature < math.inf or ", "")),
+    ("AttentionCache", "the attribute `spare`", ("spare", "room")),
     *((name, "", edit) for name, edit in TEXTBOOK.items()),  # its sums are right in float32
 )  # fmt: skip
 

@@ -53,7 +53,7 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     ):  # fmt: skip
         after = note(report).after
         parts = sum(item.kind == "build" for item in progress().states)
-        assert (after.count(f" is yours: 1 of {parts}. Next: `") == 1) == report.passed
+        assert (after.count(f" is done: 1 of {parts}. Next: `") == 1) == report.passed
         assert noted(library, "causal_mask") == found
     assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
     shown = {item.name: state for item, state in progress().states.items()}
@@ -151,7 +151,7 @@ def test_the_command_lists_every_exercise():
 def test_the_library_lists_its_parts_and_marks_those_that_are_done():
     more = SOME | {Item("FeedForward", 5, "build", 30): "correct"}
     assert Progress(more).parts() == (
-        "2 of 3 parts are yours\n"
+        "2 of 3 parts pass their checks\n"
         "\n"
         "masks             ✓ causal_mask  ○ padding_mask\n"
         "feed_forward      ✓ FeedForward"
@@ -172,14 +172,14 @@ def test_the_card_has_a_row_for_each_chapter():
 def test_an_answer_that_passed_is_counted_and_followed_by_the_next_item():
     shown = Progress(SOME | {Item("padding_mask", 6, "build", 70): "correct"})
     assert shown.after("guess") == ""
-    told = "`causal_mask` is yours: 2 of 2. Next: chapter 00."
+    told = "`causal_mask` is done: 2 of 2. Next: chapter 00."
     assert shown.after("causal_mask") == told
     assert Progress(SOME).after("guess") == "Next: chapter 06."
     assert (
-        Progress(SOME).after("causal_mask", "is done").startswith("`causal_mask` is done: 1 of 2")
+        Progress(SOME).after("causal_mask", "is yours").startswith("`causal_mask` is yours: 1 of")
     )
     new = Progress(dict.fromkeys(SOME, "not attempted")).after("causal_mask")
-    assert new == "`causal_mask` is yours: 1 of 2. Next: `padding_mask` (70 min)."
+    assert new == "`causal_mask` is done: 1 of 2. Next: `padding_mask` (70 min)."
 
 
 def test_each_chapter_has_a_bar():
