@@ -12,6 +12,7 @@ from course_lib.exercises.checking.layer_trials import TORCH_ATTENTION, dropout_
 from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     D_K,
+    PASSED_ON,
     B,
     H,
     S,
@@ -100,10 +101,12 @@ EXERCISES = (
         ),
         shortcuts=TORCH_ATTENTION,
         extras={
-            "norm_first": (called("norm_first=True", SIZES | {"norm_first": True}),),
+            "norm_first": (
+                called("norm_first=True", SIZES | {"norm_first": True}, says=PASSED_ON),
+            ),
             "activation, d_k, d_v": (
-                called('activation="gelu"', SIZES | {"activation": "gelu"}),
-                called("d_k=5 and d_v=7", SIZES | {"d_k": 5, "d_v": 7}),
+                called('activation="gelu"', SIZES | {"activation": "gelu"}, says=PASSED_ON),
+                called("d_k=5 and d_v=7", SIZES | {"d_k": 5, "d_v": 7}, says=PASSED_ON),
             ),
             **dropout_trials(SIZES, inputs(), ("self_attn", "cross_attn", "feed_forward")),
             "names": (names_trial(SIZES),),

@@ -20,6 +20,7 @@ from course_lib.exercises.checking.layer_trials import (
 from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import describe
 from course_lib.exercises.checking.trial import (
+    PASSED_ON,
     Trial,
     as_trial,
     by_name,
@@ -176,7 +177,9 @@ EXERCISES = (
         shortcuts=TORCH_ATTENTION,
         extras={
             "learned_positions": (scored("learned positions", PRE_NORM, learned_positions=True),),
-            "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
+            "d_k, d_v": (
+                replace(scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)), says=PASSED_ON),
+            ),
             "dropout": (
                 keeps_still({"config": replace(SINES, dropout=0.5)}, {"ids": IDS}),
                 module_trial(

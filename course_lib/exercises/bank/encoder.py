@@ -16,6 +16,7 @@ from course_lib.exercises.checking.layer_trials import (
 )
 from course_lib.exercises.checking.mistake import Edits, ignored
 from course_lib.exercises.checking.trial import (
+    PASSED_ON,
     B,
     H,
     S,
@@ -114,10 +115,12 @@ EXERCISES = (
         ),
         shortcuts=TORCH_ATTENTION,
         extras={
-            "norm_first": (called("norm_first=True", SIZES | {"norm_first": True}, PADDING),),
+            "norm_first": (
+                called("norm_first=True", SIZES | {"norm_first": True}, PADDING, says=PASSED_ON),
+            ),
             "activation, d_k, d_v": (
-                called('activation="gelu"', SIZES | {"activation": "gelu"}),
-                called("d_k=4 and d_v=7", SIZES | {"d_k": 4, "d_v": 7}),
+                called('activation="gelu"', SIZES | {"activation": "gelu"}, says=PASSED_ON),
+                called("d_k=4 and d_v=7", SIZES | {"d_k": 4, "d_v": 7}, says=PASSED_ON),
             ),
             **dropout_trials(SIZES, {"x": X}, ("self_attn", "feed_forward")),
             "names": (names_trial(SIZES),),
@@ -155,7 +158,7 @@ EXERCISES = (
                 called("norm_first=True", PRE_NORM, HEADS),
             ),
             "activation, d_k, d_v": (
-                called('activation="gelu", d_k=5 and d_v=7', STACK | OPTIONS),
+                called('activation="gelu", d_k=5 and d_v=7', STACK | OPTIONS, says=PASSED_ON),
             ),
             "dropout": tuple(
                 called(

@@ -20,6 +20,7 @@ from course_lib.exercises.checking.layer_trials import (
 from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.trial import (
     D_K,
+    PASSED_ON,
     H,
     Trial,
     as_trial,
@@ -38,6 +39,7 @@ APART = TransformerConfig(
 )  # fmt: skip
 ONE = replace(APART, src_vocab_size=10, tie_embeddings="all")
 OPTIONS = replace(APART, norm_first=True, activation="gelu", d_k=5, d_v=7)
+ALL_OPTIONS = "norm_first=True, activation='gelu', d_k=5 and d_v=7"
 HALF = replace(APART, tie_embeddings="decoder")
 WIDE = replace(ONE, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
 SRC = torch.tensor([[5, 0, 7, 8, 9], [9, 2, 4, PAD, PAD]])
@@ -56,9 +58,11 @@ TIED = (
 )
 
 
-def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
+def called(label: str, config: TransformerConfig, src: Tensor = SRC, says: str = "") -> Trial:
     """Compare the logits and the gradients of all parameters."""
-    return module_trial(label, {"config": config}, {"src": src, "tgt": FULL}, ("logits",))
+    return module_trial(
+        label, {"config": config}, {"src": src, "tgt": FULL}, ("logits",), says=says
+    )
 
 
 def shows(
@@ -170,7 +174,7 @@ EXERCISES = (
         shortcuts=TORCH_ATTENTION,
         extras={
             "tie_embeddings": (matrices("tie_embeddings='decoder'", HALF),),
-            "options": (called("norm_first=True, activation='gelu', d_k=5 and d_v=7", OPTIONS),),
+            "options": (called(ALL_OPTIONS, OPTIONS, says=PASSED_ON),),
             "dropout": (
                 called("dropout=0.5 in eval mode", replace(APART, dropout=0.5)),
                 shows("dropout=1.0 in training", silenced, DROPPED, "train and eval", 1.0),

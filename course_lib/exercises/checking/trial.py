@@ -19,6 +19,7 @@ from course_lib.exercises.checking.outcomes import Outcome
 from course_lib.exercises.checking.signatures import MissingOption
 
 SIZES = B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # all differ, so no two axes can be swapped
+PASSED_ON = "Does every part that needs this option get it?"  # says of a trial with an option
 Filled = TypeVar("Filled", bound=nn.Module)
 
 

@@ -33,8 +33,8 @@ def lacking(report: Report, answer: Any) -> str:
         names = _outermost(course["names"] - mine.get("names", set()))
         weights = not names and course["weights"] != mine.get("weights")
     lacks = [f"the signature `{text}`" for text in _signatures(answer, exercise.definition)]
-    plural = "s" * (len(names) > 1)
-    lacks += [f"the attribute{plural} {', '.join(f'`{n}`' for n in names)}"] * bool(names)
+    noun = "attribute" if len(names) == 1 else "attributes"
+    lacks += [f"the {noun} {', '.join(f'`{name}`' for name in names)}"] * bool(names)
     apart = {INPUT_CHECKS, "half precision", *["names"] * bool(names)}
     extras = [stage for stage in report.missed if stage not in apart]
     lacks += [f"the open extras ({' · '.join(extras)})"] * bool(extras)

@@ -99,6 +99,25 @@ def test_a_hint_says_in_plain_words_what_is_wrong(name, old, new, words):
     assert not report.passed and words in f"{report.hint} {report.detail}"
 
 
+@pytest.mark.parametrize(
+    "name, edits, option",
+    [
+        (
+            "Transformer",
+            [(", c.norm_first, c.activation)", ")"), (", d_k=c.d_k, d_v=c.d_v", "")],
+            "norm_first=True, activation='gelu', d_k=5 and d_v=7",
+        ),
+        ("DecoderOnly", [("d_k=c.d_k, d_v=c.d_v", "d_k=c.d_v, d_v=c.d_k")], "d_k=5 and d_v=7"),
+        ("EncoderLayer", [("d_k=d_k, d_v=d_v", "d_k=d_v, d_v=d_k")], "d_k=4 and d_v=7"),
+        ("DecoderLayer", [("d_k=d_k, d_v=d_v", "d_k=d_v, d_v=d_k")], "d_k=5 and d_v=7"),
+    ],
+)
+def test_an_option_that_a_part_does_not_get_is_not_blamed_on_the_formula(name, edits, option):
+    report = examine(name, altered(name, *edits))
+    assert report.passed and report.mistake is None
+    assert report.hint == f"With {option}: does every part that needs this option get it?"
+
+
 def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
     report = examine(ATTENTION, altered(ATTENTION, ("key.mT", "key")))
     assert report.kind == "runs" and "RuntimeError" in report.hint

@@ -43,7 +43,7 @@ LACKING = (  # an exercise, what it lacks, and the edits that take it away
     ("FeedForward", WEIGHTS, (LAYERS, "".join(LAYERS.splitlines(True)[::-1]))),
     ("FeedForward", WEIGHTS, (LAYERS, f"{LAYERS}        nn.init.zeros_(self.linear1.weight)\n")),
     ("greedy_decode", "", ("tokens = choose", "tokens = (choose)")),
-    ("sample_tokens", "", ("not 0 < temperature < math.inf or ", "")),
+    ("sample_tokens", "", ("k < 1 or ", "")),
     ("AttentionCache", "the attribute `spare`", ("spare", "room")),
     *((name, "", edit) for name, edit in TEXTBOOK.items()),  # its sums are right in float32
 )  # fmt: skip
