@@ -27,10 +27,11 @@ const files = {};
 async function download(name, progress) {
   const isShared = name in files;
   files[name] ??= read(name, progress);
+  const file = files[name];
   try {
-    return await files[name];
+    return await file;
   } catch (error) {
-    delete files[name]; // the next call tries again
+    if (files[name] === file) delete files[name]; // the next call tries again
     if (isShared) return download(name, progress); // it was asked for after that try began
     throw error;
   }

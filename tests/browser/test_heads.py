@@ -232,6 +232,7 @@ def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, address
     assert len(held) == 1
     held[0].abort()
     expect(page.locator(".said")).to_contain_text("which is wrong")
+    assert len(held) == 2  # the focus and the button share one
     page.close()
 
 
