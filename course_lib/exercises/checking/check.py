@@ -183,7 +183,7 @@ def _named(
         tried = adapt(candidate, exercise.definition)
         with redirect_stdout(StringIO()):
             try_out(exercise.trials[0], tried)
-        hint += getattr(tried, "unlike", "")
+        hint += getattr(tried, "unlike", str)()
     if mistake is not None and (second is not None or first.kind == "runs"):
         details.insert(0, f"It first shows up {lowered(first.sentence)}")
     detail = "\n".join(line for line in details if line)

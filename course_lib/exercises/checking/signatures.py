@@ -221,19 +221,24 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
         """An answer whose constructor and ``forward`` accept the course's arguments."""
 
         orders: ClassVar[list[dict[str, str]]] = []
-        unlike: ClassVar[str] = ""
+        latest: ClassVar[tuple[Any, ...]] = ()
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             fitted, options = fit(answer, definition, args, kwargs)
             super().__init__(*fitted, **options)
             if isinstance(self, nn.Module) and "_parameters" in vars(self):
                 Adapted.orders = recognize(self, definition, args, kwargs, order)
-                Adapted.unlike = unlike(self, definition, args, kwargs)
+                Adapted.latest = self, definition, args, kwargs
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's ``forward`` with its own argument names."""
             args, kwargs = fit(answer.forward, definition.forward, args, kwargs, method=True)
             return super().forward(*args, **kwargs)
+
+        @classmethod
+        def unlike(cls) -> str:
+            """Say which parameters of the latest module are not stored as the course's are."""
+            return unlike(*cls.latest) if cls.latest else ""
 
     return named_like(answer, Adapted)
 
