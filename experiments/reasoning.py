@@ -29,7 +29,11 @@ RUNS: list[Entry] = [
         for seed in SEEDS
     ),
     *({"kind": kind, "seed": seed} for kind in ("tool", "votes") for seed in SEEDS),
-    *({"kind": "way", "way": way, "seed": seed} for way in ("dots", "silent") for seed in SEEDS),
+    *(
+        {"kind": "way", "way": way, "seed": seed}
+        for way in ("dots", "dots, all five")
+        for seed in SEEDS
+    ),
     {"kind": "patient", "way": "at once", "notes": 2, "steps": 3000, "seed": 0},
 ]
 

@@ -41,13 +41,14 @@ def draw_hunts(
 def examples(way: str, prompts: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
     """Return what a model reads, and what it should predict there, both (B, L); -100 = nothing.
 
-    ``way`` is "at once", "dots", "steps", or "silent", which reads dots but is trained on steps.
+    ``way`` is "at once", "dots", "steps", or "dots, all five", which reads dots but is
+    trained on steps.
     """
     middle = path[:, :-1] if way == "steps" else torch.full_like(path[:, :-1], DOT)
     read = torch.cat([prompts, middle[:, :0] if way == "at once" else middle], dim=1)
     targets = torch.full_like(read, -100)
     targets[:, -1] = path[:, -1]
-    if way in ("steps", "silent"):
+    if way in ("steps", "dots, all five"):
         targets[:, BOXES:] = path
     return read, targets
 

@@ -1,4 +1,4 @@
-"""Chapter 24: a parser stops the model, and the calculator writes the result."""
+"""Chapter 24: our program stops the model, and the calculator writes the result."""
 
 from colors import INK, KEY, LIT_FILL, PAPER, SOFT, VALUE, shade
 from drawing import Box, arrow, centered, group, lines, page, rect, text
@@ -7,8 +7,8 @@ TITLE = (
     "The model asks, the calculator answers, and the\nmodel reads the answer like any other token"
 )
 DESC = (
-    "A row of tokens. The prompt says: add 52 to 55. The model writes calc 52 + 55 =. There, the "
-    "parser stops it, the calculator writes 107, and the model goes on: total 107."
+    "A row of tokens. The prompt says: add 52 to 55. The model writes calc 52 + 55 =. There, our "
+    "program stops it, the calculator writes 107, and the model goes on: total 107."
 )
 LEFT, TALL, GAP = 20, 40, 6
 PROMPT = ("[user]", "add", "52", "to", "55")
@@ -62,5 +62,5 @@ def draw() -> str:
         arrow([(middle, under - 2), (middle, ROW + TALL + GAP)], color=VALUE, width=2),
         rect(Box(result - 120, under, 176, TALL), fill=PAPER, stroke=INK, width=1.6, radius=7),
         centered(result - 32, under + TALL / 2, "calculator: 52 + 55"),
-        lines(result + 68, under + 17, "At the =, the parser\nstops the model."),
+        lines(result + 68, under + 17, "At the =, our program\nstops the model."),
     )

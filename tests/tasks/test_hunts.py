@@ -17,13 +17,16 @@ def test_a_path_reads_one_note_after_another_and_returns_to_no_box():
 
 
 def test_the_ways_differ_in_what_they_read_and_predict():
-    rows = {way: examples(way, PROMPTS, PATHS) for way in ("at once", "dots", "silent", "steps")}
+    rows = {
+        way: examples(way, PROMPTS, PATHS) for way in ("at once", "dots", "dots, all five", "steps")
+    }
     for way, (read, targets) in rows.items():
         assert torch.equal(read[:, : BOXES + 1], PROMPTS) and read.shape == targets.shape
         assert torch.equal(targets[:, -1], PATHS[:, -1])
-        assert (targets != -100).sum(dim=1).tolist() == [9 if way[0] == "s" else 1] * 20
-    assert torch.equal(rows["silent"][0], rows["dots"][0])
-    assert torch.equal(rows["silent"][1], rows["steps"][1])
+        graded = 1 if way in ("at once", "dots") else 9
+        assert (targets != -100).sum(dim=1).tolist() == [graded] * 20
+    assert torch.equal(rows["dots, all five"][0], rows["dots"][0])
+    assert torch.equal(rows["dots, all five"][1], rows["steps"][1])
     assert rows["at once"][0].shape == PROMPTS.shape
     read, targets = rows["steps"]
     assert torch.equal(read[:, BOXES + 1 :], targets[:, BOXES:-1]), (
