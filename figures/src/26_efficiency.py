@@ -1,24 +1,22 @@
-"""Chapter 26: the same attention, computed in four ways that move different amounts of data."""
+"""Chapter 26: the same attention, computed in two ways that move different amounts of data."""
 
 from dataclasses import dataclass
 
 from colors import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix, shade, tint
 from drawing import Box, arrow, centered, group, lines, page, rect, strokes, text
-from token_cells import cell
 
 TITLE = "FlashAttention moves a ninth of the bytes,\nbecause no T × S matrix goes through memory"
 DESC = (
-    "Four rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
-    "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. Heads in a "
-    "loop: thin arrows down to a small matrix and up again after every step, and all of it four "
-    "times. All heads at once: the same matrices side by side, four thick arrows down and four up. "
-    "bfloat16: every matrix and arrow is half as wide. FlashAttention: one long box around all "
-    "steps, with small blocks of scores inside; only Q, K and V come up and the output goes down. "
-    "Bars compare the bytes, from row to row:"
+    "Two rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
+    "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. One step at "
+    "a time: after every step but the last, a thick arrow goes down to four T × S matrices, and "
+    "another one up to the next step. FlashAttention: one long box around all steps, with small "
+    "blocks of scores inside; only Q, K and V come up and the output goes down. Bars compare the "
+    "bytes, from row to row:"
 )
 NOTE = (
-    "Drawn for H = 4, T = S = 8, d_k = d_v = 2.\n"
-    "With H = 8, T = S = 512 and 32 texts, the matrices of one step\n"
+    "Drawn for 4 heads of width 2, and T = S = 8.\n"
+    "With 8 heads, T = S = 512 and 32 texts, the matrices of one step\n"
     "fill 256 MiB, more than most processors' caches can hold."
 )
 STAYS = "scores and weights stay in the cache"
@@ -29,10 +27,8 @@ TABLES = ("scores", "scaled", "masked", "weights")  # the result of each step bu
 HEADS, LENGTH, WIDTH = 4, 8, 2  # H; T and S; d_k and d_v
 KIB = 1024  # bytes
 CELL, THICK, LONG = 2, 12, 8  # px: a number in its table; an arrow and a bar for each KiB
-SIDE = CELL * LENGTH  # of a head's table
 LEFT, LANE = 88, 435  # where the steps begin, and how wide the five are
 STEP, GAP = 79, 10  # px: a step, and from it to the next
-HEAD = 111  # from one head to the next in a loop
 TOP, ROW, LINE_H, TRIP = 104, 145, 24, 31  # first way, next way, a step, from it to memory
 BARS = 392
 
@@ -46,19 +42,12 @@ class Way:
         words: A description of it.
         passes: Groups of steps, in which the numbers stay in the processor.
         size: Bytes of a number.
-        loop: Whether it computes the heads one after another.
     """
 
     name: str
     words: str
     passes: tuple = APART
     size: int = 4
-    loop: bool = False
-
-    @property
-    def calls(self) -> int:
-        """Return the number of calls."""
-        return len(self.passes) * (HEADS if self.loop else 1)
 
     @property
     def table(self) -> float:
@@ -72,15 +61,13 @@ class Way:
 
     @property
     def moved(self) -> float:
-        """Return the KiB moved: Q, K, V, results once (a head's fit in the cache), tables twice."""
+        """Return the KiB moved: Q, K, V and results once, tables twice."""
         return 4 * self.vectors + 2 * (len(self.passes) - 1) * self.table
 
 
 WAYS = (
-    Way("Heads in a loop", "calls: 5 steps × 4 heads", loop=True),
-    Way("All heads at once", "calls, but the same bytes"),
-    Way("bfloat16", "calls, half the bytes, rounded", size=2),
-    Way("FlashAttention", "call, no T × S matrix written", WHOLE),
+    Way("One step at a time", "every T × S matrix is written"),
+    Way("FlashAttention", "no T × S matrix is written", WHOLE),
 )
 
 
@@ -125,7 +112,7 @@ def header(way: Way, y: float) -> str:
     long = LONG * way.moved
     return group(
         text(20, y, way.name, bold=True),
-        text(164, y, f"{way.calls} {way.words}"),
+        text(174, y, way.words),
         rect(Box(BARS, y - 12, long, 14), fill=LINE, stroke=None, radius=0),
         text(BARS + long + 8, y, f"{way.moved:g} KiB", bold=True),
     )
@@ -137,33 +124,6 @@ def lanes(line: float, memory: float, height: float) -> str:
         rect(Box(10, memory, 520, height), fill=BOX_FILL, radius=6),
         text(16, line + 17, "processor"),
         text(16, memory + height / 2 + 5, "memory"),
-    )
-
-
-def alone(way: Way, x: float, line: float, memory: float) -> str:
-    """Draw all steps of a single head, without their names."""
-    table, vectors, pitch, parts = way.table / HEADS, way.vectors / HEADS, 20, []
-    ends = ((1, QUERY, -1, False), (7, KEY, 5, False), (89.5, VALUE, 87.5, False))
-    for at, color, left, down in (*ends, (95.5, VALUE, 93.5, True)):
-        parts.append(numbers(x + left, memory + 8, WIDTH, LENGTH, **role(color)))
-        parts.append(trip(x + at, memory, vectors, down=down, color=color))
-    for i in range(len(STEPS) - 1):
-        middle = x + pitch * i + 18
-        parts.append(numbers(middle - SIDE / 2, memory + 8, LENGTH, LENGTH))
-        parts.append(trip(middle - 4.5, memory, table, down=True))
-        parts.append(trip(middle + 4.5, memory, table))
-    return group(*(cell(Box(x + pitch * i, line, 16, LINE_H)) for i in range(len(STEPS))), *parts)
-
-
-def looped(way: Way, y: float) -> str:
-    """Draw the heads one after another, each with all its steps."""
-    line = y + 30
-    memory, starts = line + LINE_H + TRIP, [LEFT + HEAD * head for head in range(HEADS)]
-    return group(
-        header(way, y),
-        lanes(line, memory, 36),
-        *(centered(x + 48, line - 10, f"head {i + 1}") for i, x in enumerate(starts)),
-        *(alone(way, x, line, memory) for x in starts),
     )
 
 
@@ -247,9 +207,6 @@ def draw() -> str:
         f"{DESC} {sizes} KiB.",
         end + 81,
         text(BARS, TOP - 22, "bytes that travel"),
-        *(
-            looped(way, y) if way.loop else at_once(way, y)
-            for way, y in zip(WAYS, tops, strict=True)
-        ),
+        *(at_once(way, y) for way, y in zip(WAYS, tops, strict=True)),
         legend(end),
     )

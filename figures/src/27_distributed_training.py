@@ -9,14 +9,14 @@ from token_cells import blocked, cell
 
 TITLE = (
     "Two processes share one training run: each takes half\n"
-    "of the rows, the weights, the layers or the positions"
+    "of the matrices, rows, weights, positions or layers"
 )
 DESC = (
     "Five panels, each with two processes. A process has four layers of two matrices and below "
-    "them a batch of four texts; what it has is yellow. Data: all layers and every second text; "
-    "between them a plus, for gradients. Fully sharded: the same texts, but half of every matrix; "
-    "of one layer the other half is borrowed. Tensor: half of every matrix, the first cut into "
-    "columns and the second into rows, all texts, a plus at every layer. Context: all layers and "
+    "them a batch of four texts; what it has is yellow. Tensor: half of every matrix, the first "
+    "cut into columns and the second into rows, all texts, a plus at every layer. Data: all layers "
+    "and every second text; between them a plus, for gradients. Fully sharded: the same texts, but "
+    "half of every matrix; of one layer the other half is borrowed. Context: all layers and "
     "half of the positions of every text; keys and values go both ways. Pipeline: two layers "
     "each, all texts; activations go forward and their gradients go back. Next to it, two rows of "
     "squares show when each works on the micro-batches 1 to 4, with hatched squares at the start, "
@@ -30,28 +30,27 @@ LEFT, RIGHT, TOP, DOWN = 20, 284, 104, 266  # where panels begin; DOWN from one 
 UNIT = 14  # px for the time that a micro-batch takes forward
 TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two finishes all micro-batches
 BEHIND = mix(SOFT, PAPER, 0.7)  # fills the backward pass
-NOTE = "saves weights: the memory for\nthem, for their gradients and\nfor Adam's moments"
 NONE, ALL = (0, 0, 0, 0), (0, 0, 1, 1)  # of a box: where a share begins, how large it is
 COLUMNS = ((0, 0, 0.5, 1), (0.5, 0, 0.5, 1))
 HALVES = ((0, 0, 1, 0.5), (0, 0.5, 1, 0.5))
 NAMES = {
+    "tensor": "Tensor: half of every matrix",
     "data": "Data: half of the rows",
     "sharded": "Fully sharded: weights too",
-    "tensor": "Tensor: half of every matrix",
     "context": "Context: half of the positions",
     "pipeline": "Pipeline: half of the layers",
 }
 SENT = {
+    "tensor": "partial sums, every layer",
     "data": "gradients, once a step",
     "sharded": "halves of weights; gradients",
-    "tensor": "partial sums, every layer",
     "context": "keys, values; gradients",
     "pipeline": "activations; gradients back",
 }
 SAVED = {
+    "tensor": "time, weights,\nsome activations",
     "data": "time, activations",
     "sharded": "time, weights, activations",
-    "tensor": "time, weights,\nsome activations",
     "context": "time, activations\nof long texts",
     "pipeline": "some time, weights,\nactivations",
 }
@@ -246,10 +245,9 @@ def draw() -> str:
     return page(
         TITLE,
         DESC,
-        top + CARD_H + 94,
+        top + CARD_H + 72,
         *(panel(way, *place) for way, place in zip(NAMES, places, strict=True)),
         text(RIGHT, top - 10, "When processes 0 and 1 work", bold=True),
         timeline(RIGHT, top),
         legend(RIGHT, top + 66),
-        lines(RIGHT, top + CARD_H + 38, NOTE),
     )
