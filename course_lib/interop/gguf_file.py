@@ -102,7 +102,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     weights = {}
     for tensor in _open(path).tensors:
         try:
-            numbers = dequantize(np.asarray(tensor.data), tensor.tensor_type)  # a memmap is slow
+            numbers = dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError as error:
             raise ValueError(f"{tensor.name} of {path} cannot be read: {error}") from None
         weights[tensor.name] = torch.tensor(numbers, dtype=torch.float32)
@@ -112,6 +112,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def is_gguf(path: Path) -> bool:
     """Return whether a path names a GGUF file."""
     return path.suffix.lower() == ".gguf"
+
+
+class _Reader(GGUFReader):
+    """A reader that turns its memmap into a plain array, because slicing a memmap is slow."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute."""
+        super().__setattr__(name, np.asarray(value) if isinstance(value, np.memmap) else value)
 
 
 def _open(path: Path) -> GGUFReader:
@@ -124,7 +132,7 @@ def _open(path: Path) -> GGUFReader:
 def _reader(path: Path, version: tuple[int, ...]) -> GGUFReader:
     """Open a GGUF file; ``version`` is in the cache key, because a copy can keep an old time."""
     try:
-        reader = GGUFReader(path)
+        reader = _Reader(path)
     except Exception as error:  # arbitrary bytes make the reader fail in many ways
         raise ValueError(f"{path} is not a GGUF file ({error}); download it again") from None
     end = reader.data_offset
