@@ -19,7 +19,7 @@ NOTE = (
     "With 8 heads, T = S = 512 and 32 texts, the matrices of one step\n"
     "fill 256 MiB, more than most processors' caches can hold."
 )
-STAYS = "scores and weights stay in the cache"
+STAYS = "scores and weights stay on the chip"
 STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
 APART = tuple((i,) for i in range(len(STEPS)))  # every step is a separate pass
 WHOLE = (tuple(range(len(STEPS))),)
