@@ -79,12 +79,12 @@ def test_greedy_and_beam_search_give_the_librarys_translations(tmp_path):
 
 
 @torch.no_grad()
-def test_beam_search_is_the_librarys_token_for_token_on_200_random_models(tmp_path):
+def test_beam_search_is_the_librarys_token_for_token_on_60_random_models(tmp_path):
     theirs, special = published("marian", tmp_path), dict(bos_id=VOCAB, eos_id=EOS)
     ours, compared, ended = read_double(tmp_path), 0, 0
     parameters = list(ours.parameters())
     before = [parameter.clone() for parameter in parameters]
-    for seed in range(200):
+    for seed in range(60):
         generator = make_generator(seed)
         for parameter, old in zip(parameters, before, strict=True):
             parameter.copy_(old + 0.3 * normal(generator, *old.shape))
@@ -102,7 +102,7 @@ def test_beam_search_is_the_librarys_token_for_token_on_200_random_models(tmp_pa
             if EOS in right or EOS not in found:
                 assert found == right, seed
                 compared, ended = compared + 1, ended + (EOS in found)
-    assert compared > 540 and 100 < ended < 500  # of 600 sentences
+    assert compared > 160 and 30 < ended < 150  # of 180 sentences
 
 
 # --- the tokenizer
