@@ -89,8 +89,8 @@ def run_chapter(
 def asked_in(cell: Mapping[str, Any]) -> list[str]:
     """List the exercises and questions in a cell."""
     source = source_of(cell)
-    others = [one.name for one in questions() if re.search(rf"\b{one.name}\b", source)]
-    return exercises_in(cell) + (others if is_marked(source, "exercise") else [])
+    words = set(re.findall(r"\w+", source)) if is_marked(source, "exercise") else ()
+    return exercises_in(cell) + [one.name for one in questions() if one.name in words]
 
 
 def write_workbook(folder: Path) -> Path:

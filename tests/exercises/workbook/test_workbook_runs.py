@@ -37,7 +37,7 @@ KINDS = [  # chapters that use a learner's work in different ways
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
     "12_decoding.ipynb",  # loads the translator that chapter 11 trained
 ]
-CLINIC = "16"  # its exercises are the same in both editions, and long
+CLINIC = "16_"  # its exercises are the same in both editions, and long
 FIRST = {name: next(m for m in known_mistakes(name) if not m.pattern) for name in exercises()}
 TRAINING = """
 import os
@@ -120,7 +120,7 @@ for chapter in (each for each in WORKED.values() if each.module):
     ANSWERS.setdefault(chapter.module, {}).update(right)
 
 
-@pytest.mark.parametrize("file", [file for file in WORKED if not file.startswith(CLINIC)])
+@pytest.mark.parametrize("file", [file for file in WORKED if CLINIC not in file])
 def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(file, solved, runner):
     module = WORKED[file].module
     cells = needed(filled(solved, file, ANSWERS.get(module, {}), others=True))
@@ -178,9 +178,8 @@ def test_a_mistake_in_every_exercise_is_named(file, workbook, runner):
         assert name not in FIRST or FIRST[name].sentence in words, words
 
 
-@pytest.mark.parametrize("file", KINDS[1:3])
-def test_a_chapter_runs_with_correct_answers_in_another_style(file, solved, runner):
-    cells = filled(solved, file, other_styles(), others=True)
+def test_a_chapter_runs_with_correct_answers_in_another_style(solved, runner):
+    cells = filled(solved, "08_decoder.ipynb", other_styles(), others=True)
     cells = [cell for cell in cells if "export_mine()" not in source_of(cell)]
     said, _ = run_chapter(runner, cells, solved)
     assert said and not refused(said)
