@@ -17,7 +17,7 @@ from pathlib import Path
 from browser_driver import NO_BROWSER, ROOT, chromium
 from build_site import explorer_element
 from PIL import Image
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Page, Route
 
 from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
@@ -58,7 +58,7 @@ def served() -> Iterator[str]:
 
 
 def open_explorer(
-    browser: Browser,
+    page: Page,
     address: str,
     explorer: Explorer,
     *,
@@ -71,11 +71,8 @@ def open_explorer(
 
     Nothing moves, unless ``moves`` is true. ``files`` names more files, which the page can load.
     """
-    page = browser.new_page(
-        viewport={"width": width, "height": 800},
-        device_scale_factor=SHARPNESS,
-        reduced_motion="no-preference" if moves else "reduce",
-    )
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(reduced_motion="no-preference" if moves else "reduce")
     for name, path in (files or {}).items():
         page.route(f"**/{name}", functools.partial(fulfill, path))
     element = explorer_element(explorer.module, explorer.state())
@@ -117,6 +114,7 @@ if __name__ == "__main__":
     with chromium() as browser, served() as address:
         if browser is None:
             raise SystemExit(NO_BROWSER)
+        page = browser.new_page(device_scale_factor=SHARPNESS)
         for path, explorer in pictured(names):
-            take_still(open_explorer(browser, address, explorer)).save(path, optimize=True)
+            take_still(open_explorer(page, address, explorer)).save(path, optimize=True)
             print(path.relative_to(ROOT))

@@ -1,11 +1,12 @@
 """One browser and one JupyterLab for all tests; each test opens its own notebook."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from browser_driver import NO_BROWSER, ROOT, Lab, chromium, jupyter_lab
-from explorer_page import served
+from explorer_page import SHARPNESS, served
+from playwright.sync_api import Page
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,26 @@ def address():
     """Serve the repository, and return its address."""
     with served() as place:
         yield place
+
+
+@pytest.fixture(scope="session")
+def only_tab(browser) -> Page:
+    """Open a tab that all tests share, because a new one takes longer than most tests."""
+    return browser.new_page(device_scale_factor=SHARPNESS)
+
+
+@pytest.fixture
+def tab(only_tab) -> Iterator[Page]:
+    """Empty the tab after a test, and check that no page raised an error."""
+    errors = []
+    note = lambda error: errors.append(str(error))  # noqa: E731
+    only_tab.on("pageerror", note)
+    yield only_tab
+    only_tab.unroute_all()
+    only_tab.mouse.move(0, 0)
+    only_tab.goto("about:blank")
+    only_tab.remove_listener("pageerror", note)
+    assert not errors
 
 
 @pytest.fixture(scope="session")

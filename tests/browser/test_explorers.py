@@ -3,7 +3,7 @@
 import io
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ from browser_driver import ROOT
 from explorer_numbers import numbers
 from explorer_page import EXPLORERS, open_explorer, take_still
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from course_lib.viz.beam_explorer import WEATHER
 from course_lib.viz.explorer_base import FOLDER, Explorer
@@ -96,14 +96,9 @@ every_explorer = pytest.mark.parametrize("explorer", EXPLORERS, ids=lambda each:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str, explorer: type[Explorer]) -> Iterator[Page]:
+def page(tab: Page, address: str, explorer: type[Explorer]) -> Page:
     """Open an explorer on a page without a kernel."""
-    opened = open_explorer(browser, address, explorer())
-    errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    assert not errors
-    opened.close()
+    return open_explorer(tab, address, explorer())
 
 
 def flat(value: object, like: object) -> list[float]:
@@ -169,35 +164,31 @@ def test_the_still_picture_is_up_to_date(page: Page, explorer: type[Explorer]):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @every_explorer
-def test_it_fits_on_a_screen_in_both_themes(browser, address, explorer, theme, width):
-    page = open_explorer(browser, address, explorer(), theme=theme, width=width)
+def test_it_fits_on_a_screen_in_both_themes(tab, address, explorer, theme, width):
+    page = open_explorer(tab, address, explorer(), theme=theme, width=width)
     wide, high = page.evaluate("() => [document.body.scrollWidth, document.body.scrollHeight]")
     assert wide <= width
     assert width < 1280 or high <= 700  # above the fold at 1280 × 800, below JupyterLab's bars
     dark = np.asarray(Image.open(io.BytesIO(page.locator(".explorer").screenshot())).convert("L"))
     assert (np.median(dark) < 100) == (theme == "dark")
-    page.close()
 
 
 @every_explorer
-def test_on_a_phone_the_sentences_stay_in_view_next_to_picture_and_controls(
-    browser, address, explorer
-):
-    page = open_explorer(browser, address, explorer(), width=390)
+def test_on_a_phone_the_sentences_stay_in_view_next_to_picture_and_controls(tab, address, explorer):
+    page = open_explorer(tab, address, explorer(), width=390)
     page.set_viewport_size({"width": 390, "height": 844})
     said = page.locator(".explorer .said")
     for part in page.locator(".explorer :is(svg, input, select, button)").all():
         part.scroll_into_view_if_needed()
         box = said.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 844
-    page.close()
 
 
 @every_explorer
 def test_the_frame_has_a_title_a_question_and_controls_above_pictures_side_by_side(
-    browser, address, explorer
+    tab, address, explorer
 ):
-    page = open_explorer(browser, address, explorer(), width=780)  # as on a screen of 1280
+    page = open_explorer(tab, address, explorer(), width=780)  # as on a screen of 1280
     head = page.locator(".explorer .head")
     assert head.inner_text().startswith(explorer.title) and explorer.question.endswith("?")
     assert explorer.question in head.inner_text()
@@ -209,11 +200,10 @@ def test_the_frame_has_a_title_a_question_and_controls_above_pictures_side_by_si
         assert all(c.bounding_box()["y"] < boxes[0]["y"] for c in controls)
     else:
         assert len(boxes) == 1 or boxes[0]["x"] < boxes[1]["x"]
-    page.close()
 
 
-def test_explorers_use_the_color_maps_of_the_plots_and_of_the_drawings(browser, address):
-    page = open_explorer(browser, address, EXPLORERS[0]())
+def test_explorers_use_the_color_maps_of_the_plots_and_of_the_drawings(tab, address):
+    page = open_explorer(tab, address, EXPLORERS[0]())
     shares = [n / 16 for n in range(17)]
     drawn = page.evaluate(COLORS, shares)
     constants = (ROOT / "course_lib" / "viz" / "shapes.js").read_text(encoding="utf-8")
@@ -223,7 +213,6 @@ def test_explorers_use_the_color_maps_of_the_plots_and_of_the_drawings(browser, 
         np.testing.assert_allclose(np.array(found) / 255, right, atol=0.06)  # nine colors
         colors = re.search(rf'{name.upper()} = "([\w ]+)"', constants)[1]
         assert f'{name.upper()} = "{colors}"' in drawings
-    page.close()
 
 
 @every_explorer
@@ -245,6 +234,7 @@ def swipe(page: Page, x: float, y: float, step: tuple[int, int]) -> None:
         points = [] if kind == "touchEnd" else [{"x": x + n * step[0], "y": y + n * step[1]}]
         fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
         page.wait_for_timeout(20)
+    fingers.detach()
 
 
 @every_explorer
@@ -300,6 +290,7 @@ def test_a_tap_sets_a_slider_but_a_scroll_does_not(page: Page, explorer: type[Ex
         box = slider.bounding_box()
         swipe(page, box["x"] + (1 - far) * box["width"], box["y"] + box["height"] / 2, (0, -15))
         assert slider.input_value() == before
+    fingers.detach()
 
 
 WATCH = """() => {

@@ -1,7 +1,6 @@
 """The heads explorer: its translator in JavaScript, its game, its error messages, and a kernel."""
 
 import random
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -57,11 +56,9 @@ def weights(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def page(browser, address, weights) -> Iterator[Page]:
+def page(tab, address, weights) -> Page:
     """Open the explorer without a kernel, next to the translator's file."""
-    opened = open_explorer(browser, address, HeadsExplorer(), files={TRANSLATOR: weights})
-    yield opened
-    opened.close()
+    return open_explorer(tab, address, HeadsExplorer(), files={TRANSLATOR: weights})
 
 
 def with_logits(translator: Translator, words: str, off: list) -> dict:
@@ -182,10 +179,10 @@ def test_a_button_breaks_every_translation_with_the_heads_that_python_chooses(pa
 
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_translation_appears_token_by_token_unless_motion_is_reduced(
-    browser, address, weights, moves
+    tab, address, weights, moves
 ):
     files = {TRANSLATOR: weights}
-    page = open_explorer(browser, address, HeadsExplorer(), moves=moves, files=files)
+    page = open_explorer(tab, address, HeadsExplorer(), moves=moves, files=files)
     expect(page.locator(".said")).to_contain_text("which is right")
     page.wait_for_timeout(3000)
     page.evaluate(SEE_LETTERS)
@@ -196,13 +193,10 @@ def test_a_translation_appears_token_by_token_unless_motion_is_reduced(
     assert written == sorted(written) and written[-1] == 2 * right
     assert written[0] > right  # the first token is there at once, and so is its row of the map
     assert (len(set(written)) > 3) == moves
-    page.close()
 
 
-def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(
-    browser, address, weights
-):
-    page = open_explorer(browser, address, HeadsExplorer())
+def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(tab, address, weights):
+    page = open_explorer(tab, address, HeadsExplorer())
     expect(page.locator(".said")).to_contain_text("which is right")
     switch(page, "cross", 1, 0)
     expect(page.locator(".said")).to_contain_text("could not be loaded")
@@ -213,10 +207,9 @@ def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(
     page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
     page.get_by_role("button", name="Break it").click()
     expect(page.locator(".said")).to_contain_text("which is wrong")
-    page.close()
 
 
-def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, address, weights):
+def test_a_button_pressed_while_a_try_is_failing_starts_another(tab, address, weights):
     held = []
 
     def answer(route):
@@ -224,7 +217,7 @@ def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, address
         if len(held) > 1:
             route.fulfill(path=weights)
 
-    page = open_explorer(browser, address, HeadsExplorer())
+    page = open_explorer(tab, address, HeadsExplorer())
     page.route(f"**/{TRANSLATOR}", answer)
     grid(page).focus()
     page.get_by_role("button", name="Break it").click()
@@ -233,15 +226,13 @@ def test_a_button_pressed_while_a_try_is_failing_starts_another(browser, address
     held[0].abort()
     expect(page.locator(".said")).to_contain_text("which is wrong")
     assert len(held) == 2  # the focus and the button share one
-    page.close()
 
 
-def test_it_says_how_much_of_the_translator_has_arrived(browser, address, weights):
-    page = open_explorer(browser, address, HeadsExplorer())
+def test_it_says_how_much_of_the_translator_has_arrived(tab, address, weights):
+    page = open_explorer(tab, address, HeadsExplorer())
     page.evaluate(SLOW_FETCH, list(weights.read_bytes()[:1000]))
     page.get_by_role("textbox").fill("7")
     expect(page.locator(".said")).to_have_text("Loading the translator: 50% of 2 MB.")
-    page.close()
 
 
 def test_the_title_of_a_map_does_not_meet_its_words_in_a_wide_font(page: Page):
@@ -256,17 +247,14 @@ def test_the_title_of_a_map_does_not_meet_its_words_in_a_wide_font(page: Page):
     assert end <= min(box["y"] for box in boxes)
 
 
-def test_maps_of_another_training_run_disappear_when_the_translator_loads(
-    browser, address, weights
-):
+def test_maps_of_another_training_run_disappear_when_the_translator_loads(tab, address, weights):
     explorer = HeadsExplorer()
     explorer.reading = explorer.reading | {"text": "of another run"}
-    page = open_explorer(browser, address, explorer)
+    page = open_explorer(tab, address, explorer)
     expect(page.locator(".said")).to_contain_text("of another run")
     page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
     grid(page).focus()
     expect(page.locator(".said")).not_to_contain_text("of another run")
-    page.close()
 
 
 def test_in_a_notebook_the_kernel_translates(course, lab: Lab):

@@ -11,14 +11,9 @@ LEFT, TOP, CELL = 70, 92, 39  # of the table, as in masks.js
 
 
 @pytest.fixture
-def page(browser, address):
+def page(tab, address):
     """Open the explorer in the state that chapter 06 shows."""
-    opened = open_explorer(browser, address, MaskExplorer())
-    errors = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    opened.close()
-    assert not errors
+    return open_explorer(tab, address, MaskExplorer())
 
 
 def drag(page, *cells):

@@ -28,8 +28,8 @@ def map_of(page: Page):
     return page.locator(".explorer .handle").first
 
 
-def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(browser, address):
-    page = open_explorer(browser, address, PositionExplorer(position=3, positions=15), moves=True)
+def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(tab, address):
+    page = open_explorer(tab, address, PositionExplorer(position=3, positions=15), moves=True)
     assert page.evaluate(WATCH) == [[3], 0], "it started without a click"
     page.get_by_role("button", name="Play").click()
     shown, turned = page.evaluate(WATCH)
@@ -43,19 +43,17 @@ def test_it_plays_on_request_turns_the_hands_and_stops_after_a_full_round(browse
     page.get_by_role("button", name="Play").click()
     map_of(page).click(position={"x": 100, "y": 150})  # it ends when the reader chooses a cell
     expect(page.get_by_role("button", name="Play")).to_be_visible()
-    page.close()
 
 
-def test_with_reduced_motion_it_plays_in_steps(browser, address):
-    page = open_explorer(browser, address, PositionExplorer(position=3))
+def test_with_reduced_motion_it_plays_in_steps(tab, address):
+    page = open_explorer(tab, address, PositionExplorer(position=3))
     page.get_by_role("button", name="Play").click()
     shown, turned = page.evaluate(WATCH)
     assert shown[-1] > 4 and turned == 0
-    page.close()
 
 
-def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
-    page = open_explorer(browser, address, PositionExplorer(positions=8, d_model=4))
+def test_a_click_chooses_the_cell_under_the_pointer(tab, address):
+    page = open_explorer(tab, address, PositionExplorer(positions=8, d_model=4))
     box = page.locator(".explorer svg").first.bounding_box()
     for position, pair in ((0, 0), (5, 1), (7, 0)):
         across, down = 258 * (pair + 0.8) / 2, 440 * (position + 0.2) / 8
@@ -64,7 +62,6 @@ def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
         expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
     page.get_by_role("button", name="Reset").click()  # back to the state from Python
     expect(map_of(page)).to_have_attribute("aria-valuetext", re.compile("^position 7, pair 1: "))
-    page.close()
 
 
 def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(
