@@ -103,42 +103,50 @@ def site():
         server.shutdown()
 
 
-@pytest.fixture
-def page(browser, site):
-    """Open pages of the site; check that none contacts another host, or breaks the policy."""
-    foreign, refused = [], []
+@pytest.fixture(scope="module")
+def only_tab(browser, site):
+    """Open a tab that all tests share; keep its requests, and what its pages do wrong."""
+    context = browser.new_context(base_url=site)
+    faults = []
+
+    def ask(request):
+        """Keep a request to another host."""
+        if not request.url.startswith((site, "data:")):
+            faults.append(request.url)
 
     def read(message):
         """Keep what the browser says about the page's content security policy."""
         if "Content Security Policy" in message.text:
-            refused.append(message.text)
+            faults.append(message.text)
 
-    def refuse(route):
-        """Allow only requests to the site."""
-        if route.request.url.startswith((site, "data:")):
-            route.continue_()
-        else:
-            foreign.append(route.request.url)
-            route.abort()
-
-    context = browser.new_context(base_url=site, viewport={"width": 1280, "height": 900})
-    context.route("**/*", refuse)
+    context.on("request", ask)
     context.on("console", read)
-    yield context.new_page()
+    context.on("weberror", lambda error: faults.append(str(error.error)))
+    yield context.new_page(), faults
     context.close()
-    assert not foreign and not refused
+
+
+@pytest.fixture
+def page(only_tab):
+    """Open pages of the site; check that none contacts another host, breaks the policy or fails."""
+    tab, faults = only_tab
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.emulate_media(color_scheme="light")
+    yield tab
+    tab.mouse.move(0, 0)
+    tab.goto("about:blank")
+    found = faults.copy()
+    faults.clear()
+    assert not found
 
 
 @pytest.mark.parametrize("name", [*PAGES, *WIDE])
 def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(name)
     page.wait_for_function("() => [...document.images].every(image => image.complete)")
     assert page.evaluate("[...document.images].every(i => i.naturalWidth && i.alt.length > 3)")
     if page.locator(".math").count():
         page.wait_for_selector("mjx-container", state="attached")  # it may be folded
-    assert not errors
     assert page.evaluate(CODE_FITS)
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_function(FITS_A_PHONE)  # an explorer draws again after the resize
@@ -154,11 +162,8 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     ],
 )
 def test_no_address_makes_a_page_raise_an_error(page, address):
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(address)
     page.wait_for_load_state("networkidle")
-    assert not errors
 
 
 @pytest.mark.parametrize("name", ["index.html", "slides/01_attention.html", "404.html"])
@@ -274,6 +279,7 @@ def test_the_home_page_links_to_chapter_0(page, browser, site):
     for name in EXPLORED:
         plain.goto(f"{site}/{name}")
         assert len(plain.locator("[data-explorer] img").get_attribute("alt")) > 30
+    plain.context.close()
 
 
 def test_the_downloads_of_a_chapter_match_their_names(site):
@@ -419,19 +425,22 @@ def test_the_licenses_of_other_peoples_scripts_are_on_the_site(site):
         assert shipped.read_bytes() == (package / "LICENSE").read_bytes()
 
 
-def test_the_site_and_its_home_page_are_small(page):
+def test_the_site_and_its_home_page_are_small(browser, site):
+    page = browser.new_page()  # without a cache
     loaded: dict[str, int] = {}
     assert sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) <= 40 * MEGABYTE
     page.on("response", lambda response: loaded.update({response.url: len(response.body())}))
     with page.expect_response("**/*.safetensors"):
-        page.goto("index.html")
+        page.goto(f"{site}/index.html")
     page.wait_for_load_state("networkidle")
     (later,) = (size for url, size in loaded.items() if url.endswith(".safetensors"))
     assert later <= 2.1 * MEGABYTE  # when the page is idle
     assert sum(loaded.values()) - later <= 1.5 * MEGABYTE
+    page.close()
 
 
-def test_a_chapter_is_small_and_its_formulas_are_typeset_before_it_is_read(page):
+def test_a_chapter_is_small_and_its_formulas_are_typeset_before_it_is_read(browser, site):
+    page = browser.new_page()
     loaded: dict[str, int] = {}
 
     def heard(response):
@@ -439,10 +448,11 @@ def test_a_chapter_is_small_and_its_formulas_are_typeset_before_it_is_read(page)
             loaded[response.url] = len(response.body())
 
     page.on("response", heard)
-    page.goto("notebooks/11_training.html")
+    page.goto(f"{site}/notebooks/11_training.html")
     page.wait_for_load_state("networkidle")
     assert sum(loaded.values()) <= 1_200_000
     assert page.locator("mjx-math").count() > 3
+    page.close()
     for path in SITE.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r'class="math[^>]*>\s*\\[([]', text) and "mathjax.js" not in text, path
