@@ -62,7 +62,7 @@ def compare(model, src, K, alpha, use_cache=True):
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
 @torch.no_grad()
 def test_a_transformer_finds_what_a_search_over_lists_finds(alpha, use_cache):
     counts = []
