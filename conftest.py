@@ -9,7 +9,8 @@ import time
 import pytest
 
 LIBRARIES = ["torch", "matplotlib.pyplot", "ipykernel.kernelapp", "ipywidgets", "course_lib.viz"]
-LIBRARIES += ["course_lib.exercises", "course_lib.tasks.numbers"]
+LIBRARIES += ["course_lib.exercises", "course_lib.tasks.numbers", "course_lib.interop.llama"]
+LIBRARIES += ["torch._dynamo"]  # which every optimizer loads
 
 
 class ForkedKernel:

@@ -65,6 +65,7 @@ def main() -> None:
     """Answer lines of JSON until the input ends, each from its own fork."""
     import IPython.core.interactiveshell  # noqa: F401
     import matplotlib.pyplot  # noqa: F401
+    import torch._dynamo  # noqa: F401  # which every optimizer loads
 
     import course_lib.interop
     import course_lib.tasks.numbers
