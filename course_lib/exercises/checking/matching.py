@@ -10,10 +10,11 @@ from course_lib.exercises.checking.error_messages import text_of
 from course_lib.exercises.checking.exercise import Exercise, find_exercise, known_mistakes
 from course_lib.exercises.checking.mistake import Mistake
 from course_lib.exercises.checking.outcomes import Failure, Outcome, alike, differences
-from course_lib.exercises.checking.signatures import adapt
+from course_lib.exercises.checking.signatures import MissingOption, adapt
 from course_lib.exercises.checking.trial import try_out
 
 FULL_MATCH = float("inf")
+UNWRITTEN = NotImplementedError | MissingOption  # such a trial says nothing about a mistake
 
 
 def find_mistake(
@@ -26,12 +27,13 @@ def find_mistake(
     resort, we choose the mistake that has the most wrong numbers in common with the answer, if no
     trial contradicts it.
     """
+    asked = seen[: exercise.core_size] if first.trial < exercise.core_size else seen
     fitting = [
         mistake
         for mistake in known_mistakes(exercise.name)
         if alike(seen[first.trial], outcome_of(mistake, first.trial))
         and (outcome_of(mistake, first.trial).alone or not first.alone)
-        and (not mistake.name.endswith("_ignored") or _changes_nothing(seen, mistake))
+        and (not mistake.name.endswith("_ignored") or _changes_nothing(asked, mistake))
     ]
     for upto in (len(seen), exercise.core_size, exercise.ends[bisect(exercise.ends, first.trial)]):
         shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
@@ -51,14 +53,21 @@ def find_mistake(
 
 
 def _agreeing(seen: Sequence[Outcome], mistake: Mistake) -> int:
-    """Count the trials in which an attempt and a known mistake have the same outcome."""
-    return sum(alike(mine, outcome_of(mistake, n)) for n, mine in enumerate(seen))
+    """Count the trials that agree; in one with a missing option, the known mistake must pass."""
+    return sum(
+        alike(mine, outcome_of(mistake, n))
+        or (isinstance(mine.error, UNWRITTEN) and not fails(mistake, n))
+        for n, mine in enumerate(seen)
+    )
 
 
 def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
     """Return whether an option has no effect on an attempt in any of the trials that set it."""
-    wrong = (n for n in range(len(seen)) if fails(mistake, n))
-    return all(alike(seen[n], outcome_of(mistake, n)) for n in wrong)
+    return all(
+        alike(mine, outcome_of(mistake, n)) or isinstance(mine.error, UNWRITTEN)
+        for n, mine in enumerate(seen)
+        if fails(mistake, n)
+    )
 
 
 def _pairs(exercise: Exercise, place: int) -> Iterator[Mistake]:
@@ -89,7 +98,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     identical.
     """
     exercise, expected = find_exercise(mistake.exercise), expected_outcomes(mistake.exercise)
-    tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
+    tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, UNWRITTEN)]
     shared, wholly, errors = 0, True, []
     for n in tried:
         wrong = outcome_of(mistake, n)

@@ -309,6 +309,8 @@ NAMED = (  # the short name of a mistake, and how the reader of a textbook makes
     ("scale_num_heads", M, ("math.sqrt(d_k)", "math.sqrt(query.size(1))")),
     ("heads_joined_number_by_number", M, (JOINED, "x.permute(0, 2, 3, 1).contiguous()")),
     ("heads_joined_by_another_axis", M, (JOINED, "x.transpose(2, 3).contiguous()")),
+    ("mask_ignored", M, ("mask=mask", "mask=None")),  # without need_weights
+    ("dropout_ignored", E, ("self.dropout1(", "("), ("self.dropout2(", "(")),  # no norm_first
     ("residual_inside", M, ("nbatches = ", "old, nbatches = query, "), (OUT, f"old + {OUT}")),
     ("negative_numbers_kept", "FeedForward", (".relu()", ".clamp(max=0)")),
     ("gain_around_zero", "RMSNorm", ("ones(", "zeros("), ("self.scale\n", "(1 + self.scale)\n")),
