@@ -387,8 +387,8 @@ MISTAKES = {
         ),
         "always_post_norm: norm_first is ignored, so the norm always comes last [k2-fsa/snowfall "
         "pull request #184]": ((READ, "x"), (LAST, "return self.norm(total)")),
-        "always_pre_norm: norm_first is ignored, so the norm always comes first, even for the "
-        "paper's post-norm [harvardnlp/annotated-transformer #1, #13, #92, #100; "
+        "always_pre_norm: the norm always comes first, but the default is post-norm, in which it "
+        "comes last [harvardnlp/annotated-transformer #1, #13, #92, #100; "
         "hkproj/pytorch-transformer #14]": ((READ, "self.norm(x)"), (LAST, "return total")),
         "normed_twice: pre-norm normalizes twice, before the sub-layer and after the sum "
         "[k2-fsa/snowfall pull request #184]": (LAST, "return self.norm(total)"),

@@ -333,6 +333,7 @@ NAMED = (  # the short name of a mistake, and how the reader of a textbook makes
     ("add_norm_missing_cross_attention", D, ("self.norm2(a + self.dropout(", "((")),
     ("norm_missing_self_attention", D, ("a = self.norm1(", "a = (")),
     ("added_inside_cross_attention", D, ("self.norm2(a", "self.norm2(2 * a")),
+    ("always_pre_norm", "AddNorm", (", norm_first=True", ""), ("= norm_first", "= True")),
     ("orders_exchanged", "AddNorm", ("if self.first:", "if not self.first:")),
     ("always_normed_twice", "AddNorm", ("if self.first:", BOTH_NORMS)),
     ("larger_of_the_two", "warmup_inverse_sqrt", ("min(step**", "max(step**")),
