@@ -1,5 +1,6 @@
 """Exercises for chapter 12: trials, known mistakes and correct answers."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from course_lib.exercises.checking.mistake import ignored
 from course_lib.exercises.checking.outcomes import Outcome, describe
 from course_lib.exercises.checking.small_models import SmallScript, small_config, small_model
 from course_lib.exercises.checking.trial import Trial, answer_to, as_trial, filled
+from course_lib.support.engines import Engine
 from course_lib.transformer import Transformer
 
 MAX_LEN = 9
@@ -74,9 +76,9 @@ def decodes(
 
 
 def second_best(logits: Tensor) -> Tensor:
-    """If the most likely token is a word, choose the id before it; probabilities are too flat."""
+    """If the most likely token is a word, choose the id before it; if all are unlikely, eos."""
     most, tokens = logits.softmax(dim=-1).max(dim=-1)
-    return torch.where((tokens > 6) & (most > 0.2), tokens - 1, tokens)
+    return torch.where(most > 0.2, torch.where(tokens > 6, tokens - 1, tokens), EOS)
 
 
 @as_trial("gradients enabled", "Decode under `torch.no_grad`, and then restore the setting.")
@@ -95,7 +97,13 @@ def traces(candidate: Callable) -> dict[str, bool]:
 def recomputed(candidate: Callable) -> dict[str, bool]:
     model, scored = filled(Transformer(small_config(PAD, MAX_LEN))), []
     original = model.decode
-    noted = lambda *args: scored.append((x := original(*args), x.clone())) or x  # noqa: E731
+
+    def noted(*args: Any) -> Tensor:
+        """Record the logits, with a copy if they are an engine's."""
+        of_engine = sys._getframe(1).f_globals["__name__"] == Engine.__module__
+        scored.append((x := original(*args), x.clone() if of_engine else x))
+        return x
+
     model.decode = noted  # type: ignore[method-assign]  # with a hook, no model has a cache
     decode(candidate, model, SOURCES.clone(), use_cache=False)
     return {
@@ -302,6 +310,13 @@ MISTAKES = {
             (OUT, "return F.pad(ids[:, : position + 1], (1, 0), value=bos_id)"),
             (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
         ),
+        "prompt_in_the_first_column: bos is written into the first column, but the first token "
+        "that the model writes belongs there": (
+            (BOS_LINE, f"{BOS_LINE}\n        ids[:, 0] = bos_id"),
+            ("in range(limit)", "in range(1, limit)"),
+        ),
+        "bos_in_every_round: the engine reads bos in every round, not the tokens that were just "
+        "chosen": (READ, "engine.step(torch.full_like(tokens, bos_id).unsqueeze(1))"),
         "never_stops: decoding does not stop at eos, so every row runs to the length limit "
         "[Lightning-AI/lit-llama "
         "#153, google/gemma_pytorch #57]": (UNFINISHED, "unfinished = torch.arange(len(rows))"),
@@ -363,6 +378,7 @@ MISTAKES = {
         "a copy (`clone`)": (".clone()", ""),
         **ignored(("max_new_tokens", (FRAME, FRAME.replace("max_new_tokens", "None")))),
         **ignored(("use_cache", (", use_cache=use_cache", ""))),
+        **ignored(("choose", ("choose(logits)", "argmax_tokens(logits)"))),
     },
     "sample_tokens": {
         "most_likely_taken: the most likely token is taken instead of a sampled one": (
@@ -403,12 +419,13 @@ MISTAKES = {
         **{
             f"places_in_place_of_tokens{when}: the result is the place of a token among the sorted "
             "probabilities, so look up which token is at that place": (
-                FOUND,
-                f"({place}).squeeze(1)",
+                (FOUND, f"({place}).squeeze(1)"),
+                ("if top_k is None and p == 1:", f"if {unsorted}:"),
             )
-            for when, place in (
-                ("", "drawn"),
-                ("_after_top_p", "tokens.gather(1, drawn) if top_p is None else drawn"),
+            for when, place, unsorted in (
+                ("", "drawn", "top_k is None and p == 1"),
+                ("_always", "drawn", "False"),
+                ("_after_top_p", "tokens.gather(1, drawn) if top_p is None else drawn", "False"),
             )
         },
         "options_ignored: `temperature`, `top_k` and `top_p` are accepted but never used": (
