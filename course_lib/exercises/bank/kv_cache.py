@@ -53,11 +53,7 @@ def new_tokens(start: int, stop: int, rows: int = B) -> tuple[Tensor, Tensor]:
 def appended(label: str, *chunks: int, dtype: torch.dtype = torch.float32) -> Trial:
     """Append tokens in chunks, and compare the results of all calls."""
 
-    @as_trial(
-        label,
-        "`append` returns all keys and values stored so far, with the newest last.",
-        "equality",
-    )
+    @as_trial(label, "`append` returns all stored keys and values, the newest last.", "equality")
     def measure(candidate: Callable) -> dict[str, Any]:
         cache, end, shown = candidate(ROOM), 0, {}
         for number, size in enumerate(chunks, start=1):
@@ -80,11 +76,7 @@ def returned(when: str, found: Any) -> dict[str, Any]:
 def reordered(label: str, *orders: list[int]) -> Trial:
     """Reorder the rows after each append, and compare the results of the next append."""
 
-    @as_trial(
-        label,
-        "The new row i gets the keys and values of the old row `rows[i]`.",
-        "equality",
-    )
+    @as_trial(label, "New row i gets the keys and values of the old row `rows[i]`.", "equality")
     def measure(candidate: Callable) -> dict[str, Any]:
         cache, shown = candidate(ROOM), {}
         cache.append(*new_tokens(0, 2))
@@ -219,13 +211,13 @@ EXERCISES = (
                 appended("one token at a time", 1, 1, 1),
                 appended("six tokens at once", 6),
                 appended("three tokens, then exactly two, then one", 3, 2, 1),
-                appended("float64", 2, 1, dtype=torch.float64),
             ),
             "reorder": (
-                reordered("a row that is used twice", [1, 1]),
+                reordered("a row that is used twice", [0, 0]),
                 reordered("three rows, then two, then both in reverse", [1, 0, 1], [2, 0], [1, 0]),
             ),
             "truncate": (truncated,),
+            "types": (appended("float64", 2, 1, dtype=torch.float64),),
         },
         hints=(
             "The first call to `append` creates the two tensors, with room for `max_len` tokens. "
@@ -280,6 +272,7 @@ EXERCISES = (
 
 ZEROS = ("new_empty", "new_zeros")  # entries that are never written must not be random
 RETURN = "return self.keys[:, :, : self.length], self.values[:, :, : self.length]"
+MOVE = "start, self.length = self.length, self.length + keys.size(2)"
 SWAP = "(self.keys, self.values), self.spare = self.spare, before"
 PICK = "torch.index_select(old[:, :, : self.length], 0, rows, out=filled)"
 STEP = "x = layer.step(x, self.cross_mask)"
@@ -320,6 +313,15 @@ def masked_by(mask: str) -> tuple[tuple[str, str], ...]:
     return (ENGINE, text), ("CachedDecoderLayer(layer", "MaskedLayer(layer")
 
 
+def moved(length: str) -> tuple[tuple[str, str], ...]:
+    """Return the edits that set ``length`` wrongly after the new tokens have found their place."""
+    return (
+        (MOVE, f"{MOVE.replace('self.length =', 'end =')}\n        self.length = {length}"),
+        ("start : self.length", "start : end"),
+        (RETURN, RETURN.replace("self.length", "end")),
+    )
+
+
 MISTAKES = {
     "AttentionCache": {
         "values_stay: `reorder` reorders the keys but not the values": (
@@ -330,16 +332,19 @@ MISTAKES = {
         "[huggingface/transformers "
         "#46612]": (f"{EMPTY}\n            return", "return"),
         "order_inverted: row i is moved to row `rows[i]`, but row `rows[i]` should be moved to row "
-        "i": (
-            (PICK, "filled[rows % len(filled)] = old[: len(rows), :, : self.length]"),
-            ("x.new_empty(len(rows)", "x.new_zeros(len(rows)"),
-        ),
+        "i": (REORDERED, "self.keys[rows], self.values[rows] = self.keys + 0, self.values + 0"),
         "empty_cache: `reorder` indexes keys and values, although they are None before the first "
         "`append`": ((f"{EMPTY}\n            return\n        ", ""), (REORDERED, TAKEN)),
         "inverse_order: the new order is the inverse of `rows`, but new row i is the old row "
         "`rows[i]`, so use `self.keys[rows]`": (REORDERED, TAKEN.replace("]", ".argsort()]")),
         "one_row_at_a_time: the rows are copied one by one into the same tensors, which overwrites "
         "rows that are still needed, and leaves no place for more rows": (REORDERED, ONE_BY_ONE),
+        "length_not_moved: `length` stays 0, so every call overwrites the tokens of the one before "
+        "it": moved("0"),
+        "length_moved_by_one: `length` grows by 1 with every call instead of by the number of new "
+        "tokens": moved("start + 1"),
+        "length_of_the_new: `length` becomes the number of new tokens, but should grow by "
+        "it": moved("keys.size(2)"),
         "overwritten_from_zero: every call starts writing at position 0 and overwrites the earlier "
         "tokens": (
             ("[:, :, start : self.length] = keys", "[:, :, : keys.size(2)] = keys"),
