@@ -293,6 +293,8 @@ MISTAKES = {
             " + eps)",
             ")",
         ),
+        "eps_after_the_division: eps is added after the division instead of to the standard "
+        "deviation": ("(std + eps)", "std + eps"),
         "mean_alone_divided: only the mean is divided": ("(rewards - mean)", "rewards - mean"),
         "eps_inside: eps is added to the variance instead of to its root": (
             "std + eps",
@@ -311,6 +313,8 @@ MISTAKES = {
             "log_probs - old_log_probs",
             "old_log_probs - log_probs",
         ),
+        "ratio_to_the_reference: the ratio is to the reference, not to the model that sampled the "
+        "answers": ("log_probs - old_log_probs", "log_probs - ref_log_probs"),
         "exp_missing: the ratio is a difference of log-probabilities; take its exponential": (
             "(log_probs - old_log_probs).exp()",
             "log_probs - old_log_probs",
