@@ -139,7 +139,6 @@ EXERCISES = (
             ),
             "end": (
                 runs("an end in the middle", STOPS, NUMBERS, [END]),
-                runs("a tool that ends the answer", STOPS, *SUM, result=[END]),
                 runs("a limit", STOPS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, [END], limit=(3,)),
                 runs("a limit that the result reaches", STOPS, *SUM, NUMBERS, [END], limit=(7,)),
             ),
@@ -158,6 +157,7 @@ EXERCISES = (
         ),
         extras={
             "tuple": (runs("a tool that returns a tuple", TOLD, *SUM, [END], result=(2, 3)),),
+            "end from the tool": (runs("a tool's end mark", STOPS, *SUM, result=[END]),),
             "default limit": (runs("the default limit", STOPS, *14 * [NUMBERS], limit=()),),
         },
     ),
@@ -271,6 +271,10 @@ MISTAKES = {
             "answer += new",
             "answer += new\n        new = new[:1]",
         ),
+        "result_not_in_the_answer: the model reads the result, but it is missing in the returned "
+        "answer": ("answer += new", "answer += new[:1]"),
+        "equals_not_read: the model reads the result, but not the equals mark that comes before "
+        "it": ("answer += new", "answer += new\n        new = new[1:] or new"),
         "call_mark_in_the_call: the tool also gets the mark that begins the call": (
             "start = len(answer) + 1",
             "start = len(answer)",
