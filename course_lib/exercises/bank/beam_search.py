@@ -209,6 +209,8 @@ MISTAKES = {
             "best, places = sums.max(dim=-1)\n    places = places + V * torch.arange(K)\n    "
             "best, order = best.sort(dim=1, descending=True)\n    places = places.gather(1, order)",
         ),
+        "largest_of_each: the largest total of each hypothesis is taken, but the K best of a "
+        "sentence are among all its K · V totals": (BEST, "best, places = sums.max(dim=-1)"),
         "worst_first: the K best continuations are returned in ascending order": (
             OUT,
             "return (places // V).flip(1), (places % V).flip(1), best.flip(1), ended",

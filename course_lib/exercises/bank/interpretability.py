@@ -298,6 +298,10 @@ MISTAKES = {
         "weights_changed: columns of `w_o` are set to zero in the model itself, and stay zero "
         "after "
         "the call": (f"hooks.append({SILENCE})", f"attention.w_o.weight.{SPLIT}[:, head] = 0"),
+        "position_silenced: the head's number is used for the axis of the positions, so all heads "
+        "are set to zero at one position; use `heads[:, :, head]`": (ZERO, "heads[:, head] = 0"),
+        "width_of_num_heads: the block set to zero has num_heads columns, but a head has d_k "
+        "columns": (ZERO, "heads.flatten(-2).split(attention.num_heads, dim=-1)[head][:] = 0"),
         "columns_interleaved: every H-th column is set to zero, but a head has d_k columns next to "
         "each other": (
             (SPLIT, "unflatten(-1, (-1, attention.num_heads))"),

@@ -273,6 +273,8 @@ MISTAKES = {
         ),
         "value_is_key: w_v projects the keys instead of the values [snu-comparch/InfiniGen #5; "
         "tensorflow/tensorflow #35859]": (V, "split_heads(self.w_v(key), self.num_heads)"),
+        "value_not_projected: w_v is built but not used, so the values are split into heads as "
+        "they are": (V, "split_heads(value, self.num_heads)"),
         "one_layer_for_three: w_q, w_k and w_v are the same layer "
         "[stevezheng23/reading_comprehension_tf "
         "#284]": ((W_K, "self.w_k = self.w_q"), (W_V, "self.w_v = self.w_q")),

@@ -421,6 +421,10 @@ MISTAKES = {
             "model(src, tgt_in)",
             "model(src, tgt_in).softmax(dim=-1)",
         ),
+        "source_shortened: the last column of the source is left out, but only the target loses "
+        "one": ("model(src, tgt_in)", "model(src[:, :-1], tgt_in)"),
+        "source_and_target_exchanged: the model gets the target first, but it reads the source "
+        "first": ("model(src, tgt_in)", "model(tgt_in, src)"),
         **ignored(("smoothing", (ARGUMENTS, "logits, tgt_out, pad_id=pad_id"))),
         "sum_over_sentences: the losses are added up and divided by the number of sentences "
         "instead of the "
