@@ -26,7 +26,7 @@ test: $(READY_SITE)  ## set up once, then run everything that CI runs
 quick: $(READY_TEST)  ## run only the tests that the changed files need
 	$(BIN)/python tools/quick_tests.py
 
-textbooks: $(READY_TEST)  ## run all chapters with the answers of five textbooks (about 25 minutes)
+textbooks: $(READY_TEST)  ## run all chapters with the answers of five textbooks (about 40 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadscope -m textbooks tests/exercises
 
 sync: $(READY_TEST)  ## after a change: update modules, chapters, figures and numbers (to update everything: make sync OPTIONS=--all)

@@ -107,8 +107,8 @@ def site():
 
 
 @pytest.fixture(scope="module")
-def only_tab(browser, site):
-    """Open a tab that all tests share; keep its requests, and what its pages do wrong."""
+def watched_tab(browser, site):
+    """Open a tab that all tests share, with a list of what its pages do wrong."""
     context = browser.new_context(base_url=site)
     faults = []
 
@@ -130,9 +130,9 @@ def only_tab(browser, site):
 
 
 @pytest.fixture
-def page(only_tab):
+def page(watched_tab):
     """Open pages of the site; check that none contacts another host, breaks the policy or fails."""
-    tab, faults = only_tab
+    tab, faults = watched_tab
     tab.set_viewport_size({"width": 1280, "height": 900})
     tab.emulate_media(color_scheme="light")
     yield tab
@@ -164,9 +164,10 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
         "glossary.html?highlight=%E0%A4%A#%FF",
     ],
 )
-def test_no_address_makes_a_page_raise_an_error(page, address):
+def test_no_address_makes_a_page_raise_an_error(page, watched_tab, address):
     page.goto(address)
     page.wait_for_load_state("networkidle")
+    assert not watched_tab[1]
 
 
 @pytest.mark.parametrize("name", ["index.html", "slides/01_attention.html", "404.html"])

@@ -205,6 +205,14 @@ class WrapsTorchAttention(nn.Module):
         return self.inner(query, key, value, need_weights=need_weights)
 
 
+class WrapsTorchsLayer(nn.TransformerEncoderLayer):
+    def __init__(self, d_model, num_heads, d_ff, **_):
+        super().__init__(d_model, num_heads, d_ff, batch_first=True)
+
+    def forward(self, x, mask=None):
+        return super().forward(x)
+
+
 class InheritsTheCourses(find_exercise("MultiHeadAttention").definition):
     pass
 
@@ -219,6 +227,7 @@ class InheritsTheCourses(find_exercise("MultiHeadAttention").definition):
             "course's own",
         ),
         ("MultiHeadAttention", WrapsTorchAttention, "torch's own"),
+        ("EncoderLayer", WrapsTorchsLayer, "torch's own"),
         ("MultiHeadAttention", InheritsTheCourses, "course's own"),
         ("LayerNorm", nn.LayerNorm, "torch"),
     ],

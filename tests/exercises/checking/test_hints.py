@@ -271,3 +271,19 @@ def test_an_add_norm_that_takes_the_output_of_the_sub_layer_gets_a_hint():
     assert not report.passed and "You receive the sub-layer itself" in report.hint
     AddNorm.forward = lambda self, x, output: self.norm(x + output)
     assert "so call it: sublayer(x)" in examine("AddNorm", AddNorm).hint
+
+
+def test_logits_that_no_engine_keeps_may_be_changed():
+    again = (
+        "model.decode(F.pad(ids[rows, :position], (1, 0), value=bos_id), memory[rows], src[rows])"
+    )
+    edits = (
+        (
+            "engine = decoding_engine(model, src, limit, use_cache=use_cache)",
+            "memory = model.encode(src)",
+        ),
+        ("engine.step(tokens.unsqueeze(1)).clone()", f"{again}[:, -1]"),
+        ("engine.reorder(unfinished, unfinished)", "pass"),
+    )
+    report = examine("greedy_decode", altered("greedy_decode", *edits))
+    assert report.complete, report
