@@ -54,10 +54,11 @@ def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> 
     start, report = time.perf_counter(), folder / f"{name}.xml"
     if arguments[:2] == PYTEST[:2]:
         arguments = [*arguments, f"--junitxml={report}"]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    settings["PYTHONDONTWRITEBYTECODE"] = ""  # or every process would compile every module
     streams = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if beside else {}
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=one_thread, text=True, **streams
+        [sys.executable, *arguments], cwd=ROOT, env=settings, text=True, **streams
     )
     return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
 
