@@ -13,7 +13,3 @@ L       tokens, source or target    N                           layers in a stac
 
 Tensors are batch first. A mask is boolean, and ``True`` means *may look*.
 """
-
-from course_lib.support.former_names import keep_former_names
-
-keep_former_names()

@@ -26,7 +26,6 @@ from course_lib.exercises.workbook.notebook_builder import (
     Edition,
     notebooks_in,
 )
-from course_lib.exercises.workbook.workbook_folder import RENUMBERED
 from course_lib.support.atomic_write import write_whole
 from course_lib.viz.explorer_base import FOLDER
 from course_lib.viz.heads_explorer import HeadsExplorer
@@ -57,10 +56,6 @@ BELOW = """
 
 {0}
 ```"""
-
-MOVED = """<!doctype html><html lang="en"><head><title>This page has moved</title>
-<meta http-equiv="refresh" content="1; url={0}"></head><a href="{0}">This page has moved.</a>
-<script>location.replace("{0}" + location.search + location.hash)</script></html>"""
 
 
 def lay_out() -> None:
@@ -160,13 +155,6 @@ def write_downloads() -> None:
         write_whole(learner / path.relative_to(worked), text)
 
 
-def write_moved() -> None:
-    """Write a page at each old address of a chapter and its slides; it opens the new address."""
-    for old, new in RENUMBERED.items():
-        for folder in ("notebooks", "slides"):
-            (SITE / folder / f"{old}.html").write_text(MOVED.format(f"{new}.html"), "utf-8")
-
-
 def add_policy() -> None:
     """Add the content security policy to every page, before everything that it governs."""
     meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -209,7 +197,6 @@ def build() -> int:
         typeset()
         slides.write_decks(SITE)
         write_downloads()
-        write_moved()
         add_policy()
     return code
 

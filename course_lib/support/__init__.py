@@ -1,1 +1,1 @@
-"""Small helpers: input checks, attention capture, atomic writes, user folders, former names."""
+"""Small helpers: input checks, attention capture, atomic writes, user folders."""

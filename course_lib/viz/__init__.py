@@ -2,7 +2,6 @@
 
 from course_lib.viz.plots import (
     COLORS,
-    COLOURS,
     bars,
     curves,
     heatmap,
@@ -13,7 +12,6 @@ from course_lib.viz.plots import (
 
 __all__ = [
     "COLORS",
-    "COLOURS",
     "bars",
     "curves",
     "heatmap",

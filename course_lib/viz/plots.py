@@ -25,7 +25,6 @@ from course_lib.probes import ProbeResult
 
 STYLE = Path(__file__).with_name("course.mplstyle")
 COLORS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#77777780"}
-COLOURS = COLORS  # the name in workbooks of earlier editions
 HATCH = "#777777"  # on masked cells, because a weight of 0.5 has almost the same gray
 LINES = ["-", "--", ":", "-."]  # because most of the style's colors are equally light
 PIXELS = 96  # CSS pixels per inch

@@ -14,7 +14,6 @@ from build_site import POLICY, ROOT, SHIPPED, SITE
 from figure_asserts import assert_in_no_box
 from playwright.sync_api import expect
 
-from course_lib.exercises.workbook.workbook_folder import RENUMBERED
 from notebooks import pages
 
 TRIP = "notebooks/side_trips/13_quantized_weights.html"
@@ -311,14 +310,6 @@ def test_the_search_works_offline_and_lists_chapters_first(page):
     assert "cache" in page.locator("ul.search .context").first.inner_text().lower()
 
 
-@pytest.mark.parametrize(("folder", "place"), [("notebooks", "#recap"), ("slides", "")])
-def test_an_old_address_of_a_chapter_leads_to_its_new_page(page, folder, place):
-    for old, new in RENUMBERED.items():
-        page.goto(f"{folder}/{old}.html{place}")
-        page.wait_for_url(f"**/{folder}/{new}.html{place}*")
-        assert page.title().startswith(f"{new[:2]} · ")
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_side_trip_is_below_its_chapter_and_its_setup_is_folded(page, theme, width):
@@ -355,7 +346,7 @@ def test_an_address_without_a_page_links_to_the_home_page(page):
 
 
 def test_every_chapter_has_slides_that_fit_into_the_window(page):
-    decks = {path.name for path in SITE.glob("slides/*.html")} - {f"{n}.html" for n in RENUMBERED}
+    decks = {path.name for path in SITE.glob("slides/*.html")}
     assert decks == {f"{path.stem}.html" for path in pages()}
     for deck in sorted(decks):
         page.goto(f"slides/{deck}")

@@ -11,7 +11,7 @@ from course_lib.exercises.checking.exercise import exercises, find_exercise
 from course_lib.exercises.checking.public_issues import course_repository
 from course_lib.exercises.library.package import INIT, LIBRARY, module_text
 from course_lib.exercises.workbook.notebook_builder import HELP, Chapter, Edition, notebooks_in
-from course_lib.support.atomic_write import replacing, write_whole
+from course_lib.support.atomic_write import replacing
 from course_lib.support.terminal import as_typed
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -19,11 +19,6 @@ COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a
 TASKS = ("tasks.numbers",)  # this module trains and uses the chapters' model
 EDITION = b"<!-- edition "  # in the last line of the README
 PAGES = Path(__file__).with_name("workbook_pages")
-RENUMBERED = {  # chapters by the names that they had earlier
-    "20_encoder_only": "25_encoder_only",
-    "24_efficiency": "26_efficiency",
-    "25_distributed_training": "27_distributed_training",
-}
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
@@ -35,7 +30,6 @@ def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) 
             f"{folder} is not empty; choose another folder, or let `{again}` write into it "
             "(the command first moves the files that you changed)"
         )
-    renumber(folder)
     return fill(folder, workbook_files(solutions), force=True)
 
 
@@ -58,7 +52,6 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
         raise ValueError(
             f"{folder} contains files but no workbook; choose another folder, as in `{inside}`"
         )
-    renumber(folder)
     texts = [readme, *(path.read_bytes() for path in folder.glob("0[01]_*.ipynb"))]
     files = workbook_files(solutions=not any(HELP[False].encode() in text for text in texts))
     current = not readme or files["README.md"].splitlines()[-1] in readme
@@ -103,25 +96,12 @@ def copy_chapters(folder: Path) -> Path:
     if folder.resolve() == COURSE.resolve() != PACKAGE:
         return folder / "notebooks" / "00_start_here.ipynb"
     _check_folder(folder)
-    renumber(folder / "notebooks")
     sources = notebooks_in(COURSE / "notebooks")
     files = {str(path.relative_to(COURSE)): path.read_bytes() for path in sources}
     missing = {name: text for name, text in files.items() if not (folder / name).exists()}
     has_chapters = any(name.endswith(".ipynb") for name in files.keys() - missing.keys())
     fill(folder, missing, force=has_chapters)
     return folder / "notebooks" / "00_start_here.ipynb"
-
-
-def renumber(folder: Path) -> None:
-    """Give the chapters in a folder their present numbers, and correct the links to them."""
-    for old, new in RENUMBERED.items():
-        before, after = folder / f"{old}.ipynb", folder / f"{new}.ipynb"
-        if before.is_file() and not after.exists():
-            os.replace(before, after)
-            for path in folder.glob("[0-9][0-9]_*.ipynb"):
-                text = path.read_text(encoding="utf-8")
-                if f"({before.name})" in text:
-                    write_whole(path, text.replace(f"({before.name})", f"({after.name})"))
 
 
 def _check_folder(folder: Path) -> None:

@@ -33,11 +33,9 @@ from course_lib.exercises.workbook.notebook_builder import (
     source_of,
 )
 from course_lib.exercises.workbook.workbook_folder import (
-    RENUMBERED,
     copy_chapters,
     fill,
     make_workbook,
-    restore_workbook,
 )
 from notebooks import METADATA
 
@@ -364,26 +362,6 @@ def test_copied_chapters_keep_changes_and_are_restored_if_they_are_missing(cours
     Path("other/page.txt").write_text("not the course's")
     with pytest.raises(ValueError, match="not empty"):
         copy_chapters(Path("other"))
-
-
-def test_a_workbook_begun_with_the_old_numbers_keeps_its_answers(course, monkeypatch):
-    assert RENUMBERED.keys().isdisjoint(Path(name).stem for name in WORKED)
-    assert {f"{name}.ipynb" for name in RENUMBERED.values()} <= WORKED.keys()
-    monkeypatch.setattr(workbook, "RENUMBERED", {"07_small": "01_small"})
-    book = Path("book")
-    make_workbook(book)
-    page = book / "01_small.ipynb"
-    mine = page.read_text("utf-8").replace("raise NotImplementedError", "return 'my answer'")
-    assert "my answer" in mine
-    page.rename(book / "07_small.ipynb").write_text(mine, "utf-8")
-    (book / "02_other.ipynb").write_text("[7 · Small](07_small.ipynb)", "utf-8")
-    written, _ = restore_workbook(book)
-    assert written == [] and page.read_text("utf-8") == mine
-    assert not (book / "07_small.ipynb").exists()
-    assert (book / "02_other.ipynb").read_text("utf-8") == "[7 · Small](01_small.ipynb)"
-    page.rename(book / "07_small.ipynb")
-    (kept,) = make_workbook(book, force=True)
-    assert kept.name == page.name and kept.read_text("utf-8") == mine
 
 
 def test_the_course_itself_is_never_overwritten(course, monkeypatch):
