@@ -93,7 +93,7 @@ CASES = (
     case(
         "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
         mistake_of(
-            "exercises.clinic_models", "sequence_loss",
+            "exercises.questions.clinic_models", "sequence_loss",
             "labels_not_shifted: the model is trained to predict `tgt[:, :-1]`, the same tokens "
             "that it reads",
             ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),

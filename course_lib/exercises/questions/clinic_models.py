@@ -17,7 +17,7 @@ from course_lib.transformer import TransformerConfig
 PAD, BOS, EOS, VOCABULARY = 0, 1, 2, 10  # seven digits, 3 to 9, and the special ids
 LENGTHS = (1, 2, 3)  # digits in a sequence; the task is to write them in reverse
 STEPS, ROWS, RATE = 200, 64, 6e-3
-LOSS = ("exercises.clinic_models", "sequence_loss")
+LOSS = ("exercises.questions.clinic_models", "sequence_loss")
 PARTS = (
     ("multi_head", "attention_output"), ("multi_head", "MultiHeadAttention"),
     ("masks", "padding_mask"), ("positions", "PositionalEncoding"), ("encoder", "EncoderLayer"),
