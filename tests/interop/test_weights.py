@@ -1,22 +1,20 @@
 """Published weights are found and checked, and a missing model is explained."""
 
 import hashlib
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from runpy import run_path
+from unittest.mock import Mock
 
-import nbformat
 import pytest
 from parity import says
 
-import notebooks
 from course_lib.interop.weights import MODELS, find_or_warn, find_weights, missing_weights
+from notebooks import NEEDS_WEIGHTS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, FOLDER = "smollm2-135m-instruct", "all-minilm-l6-v2"
@@ -89,45 +87,16 @@ def test_missing_and_changed_weights_are_explained(packages):
         find_weights("gpt2")
 
 
-@pytest.fixture
-def chapter(tmp_path):
-    """Write a chapter of two cells; the second one needs weights and has a wrong output."""
-    cells = [nbformat.v4.new_code_cell("n = 1"), nbformat.v4.new_code_cell("print(n)")]
-    cells[1].metadata["tags"] = [notebooks.NEEDS_WEIGHTS]
-    cells[1].outputs = [nbformat.v4.new_output("stream", text="2\n")]
-    path = tmp_path / "chapter.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    shutil.copy(ROOT / "conftest.py", tmp_path)
-    return path
-
-
-def strict_nbval(chapter: Path, *folders: Path) -> str:
-    """Compare a chapter with its outputs in a process that imports from these folders first."""
-    words = ["-m", "pytest", "-rs", "--nbval", "--nbval-current-env", "-n", "0", chapter]
-    paths = os.pathsep.join(map(str, [*folders, ROOT]))
-    environment = os.environ | {"PYTHONPATH": paths}
-    done = subprocess.run(
-        [sys.executable, *words], cwd=chapter.parent, env=environment, text=True, stdout=-1
-    )
-    return done.stdout
-
-
-def test_cells_that_need_weights_are_skipped_if_the_weights_are_missing(packages, chapter):
-    for name in (MODEL, FOLDER):
-        (packages / MODELS[name].file).unlink()
-    said = strict_nbval(chapter, packages)
-    assert f"needs the weights of {MODEL} and {FOLDER}" in said and "1 passed, 1 skipped" in said
-    with pytest.raises(SystemExit, match=f"{MODEL} and {FOLDER}; run: make weights"):
-        notebooks.run(chapter)
-
-
-def test_cells_that_need_weights_are_compared_and_saved_if_the_weights_exist(published, chapter):
-    for name in (MODEL, FOLDER):
-        assert published(name).exists()
-    said = strict_nbval(chapter)
-    assert "1 failed, 1 passed" in said
-    notebooks.run(chapter)
-    assert nbformat.read(chapter, as_version=4).cells[1].outputs[0].text == "1\n"
+def test_cells_that_need_weights_are_skipped_if_the_weights_are_missing(packages):
+    skip_cells = run_path(str(ROOT / "conftest.py"))["pytest_collection_modifyitems"]
+    other, tagged = (Mock(cell=Mock(metadata=tags)) for tags in ({}, {"tags": [NEEDS_WEIGHTS]}))
+    skip_cells([other, tagged])
+    assert not tagged.add_marker.called
+    (packages / MODELS[FOLDER].file).unlink()
+    skip_cells([other, tagged])
+    ((mark,), _) = tagged.add_marker.call_args
+    assert mark.name == "skip" and f"needs the weights of {FOLDER}," in mark.kwargs["reason"]
+    assert not other.add_marker.called
 
 
 @pytest.mark.parametrize("name", [FOLDER, f".{FOLDER}.download"])
