@@ -1,9 +1,6 @@
 """The attention explorer agrees with the answers in chapter 01."""
 
-import math
-
 import pytest
-import torch
 from explorer_numbers import KEYS, numbers
 from figure_asserts import answer_of_chapter
 
@@ -11,26 +8,6 @@ from course_lib.viz.attention_explorer import AttentionExplorer
 
 WIDTHS = [2**n for n in range(10)]
 SATURATED = 1e-3
-
-
-def test_scores_of_random_vectors_grow_with_the_width(generator):
-    """A score in the plane, scaled to width d_k, has the variance of d_k random products."""
-    for d_k in (2, 32, 512):
-        shape = (4000, d_k)
-        wide = torch.randn(shape, generator=generator) * torch.randn(shape, generator=generator)
-        plane = torch.randn(200, 2, generator=generator).tolist()
-        explorers = [AttentionExplorer(x=x, y=y, d_k=d_k, divide=False) for x, y in plane]
-        scores = torch.tensor([numbers(explorer)["scores"] for explorer in explorers])  # (N, S)
-        of_unit_keys = scores / KEYS.square().mean(dim=-1).sqrt()  # (N, S)
-        assert of_unit_keys.std().item() == pytest.approx(wide.sum(-1).std().item(), rel=0.15)
-
-
-def test_scaled_scores_do_not_depend_on_the_width_and_the_scale_is_a_temperature():
-    first = numbers(AttentionExplorer())["weights"]
-    for d_k in WIDTHS:
-        assert numbers(AttentionExplorer(d_k=d_k))["weights"] == first
-        cooled = numbers(AttentionExplorer(d_k=d_k, divide=False, temperature=math.sqrt(d_k)))
-        assert cooled["weights"] == pytest.approx(first)
 
 
 def test_the_question_of_chapter_01_has_the_printed_answer():

@@ -1,13 +1,12 @@
-"""The beam explorer searches the language of chapter 14, and agrees with the chapter."""
+"""The beam explorer has the language of chapter 14, and agrees with its answers."""
 
 import math
 
 import nbformat
 import pytest
-from explorer_numbers import ENDED, HOW, SOURCE, Language, numbers
+from explorer_numbers import ENDED, numbers
 from figure_asserts import NOTEBOOKS, answer_of_chapter
 
-from course_lib.beam_search import beam_search
 from course_lib.viz.beam_explorer import WEATHER, BeamExplorer
 
 SIZES, ALPHAS = (1, 2, 3, 4), [n / 10 for n in range(21)]
@@ -24,23 +23,9 @@ def chapter():
     return names
 
 
-@pytest.mark.parametrize("beam_size", SIZES)
-def test_the_pool_agrees_with_the_search_and_its_best_is_the_best_of_all(beam_size, chapter):
-    assert chapter["weather"] == WEATHER
-    for alpha in ALPHAS:
-        explorer = BeamExplorer(beam_size=beam_size, alpha=alpha, step=9)
-        drawn, how = numbers(explorer), HOW | {"beam_size": beam_size, "alpha": alpha}
-        found = beam_search(Language(WEATHER), SOURCE, **how)[1][0].tolist()
-        assert [node["score"] for node in drawn["pool"]] == pytest.approx(found)
-        assert len(drawn["columns"]) <= 5  # the tree has room for five steps
-        every = [
-            math.log(p) / ((5 + len(words.split())) / 6) ** alpha for p, words in chapter["ranking"]
-        ]
-        assert drawn["best"]["score"] == pytest.approx(max(every))
-
-
 def test_the_question_of_chapter_14_has_the_printed_answer(chapter):
     answer = answer_of_chapter(BeamExplorer)
+    assert chapter["weather"] == WEATHER
     assert chapter["ranking"][2] == (0.1, "it end")
     places = {}
     for beam_size in SIZES:
@@ -59,16 +44,3 @@ def test_the_question_of_chapter_14_has_the_printed_answer(chapter):
     pool = all_numbers[finds[0]]["pool"]
     first, second = (f"{node['score']:.3f}".replace("-", "−") for node in pool)
     assert f"score {first}, and *rain falls* has {second}" in answer
-
-
-@pytest.mark.parametrize(
-    ("sentence", "followed"),
-    [
-        ("it end", {1: "it", 2: "it end", 3: "it end", 4: "it end"}),
-        ("snow falls", {1: "it", 2: "snow", 3: "snow falls", 4: "snow falls"}),
-    ],
-)
-def test_a_followed_sentence_stays_the_same_when_the_beam_size_changes(sentence, followed):
-    explorer = BeamExplorer(sentence=sentence)
-    for explorer.beam_size, text in followed.items():
-        assert numbers(explorer)["followed"]["text"] == text

@@ -1,6 +1,5 @@
 """The mask explorer agrees with the answers in chapter 06."""
 
-import numpy as np
 import torch
 from explorer_numbers import numbers
 from figure_asserts import answer_of_chapter
@@ -22,8 +21,3 @@ def test_the_question_of_chapter_06_has_the_printed_answer():
     leaks = {(t, s): leak_of_one_cell(t, s) for s in range(6) for t in range(min(s, 4))}
     most, (t, s) = max((leak, cell) for cell, leak in leaks.items())
     assert f"*{words[t]}* gives {most:.2f} of its weight to *{words[s]}*" in answer
-
-
-def test_a_row_without_visible_keys_has_weights_of_zero():
-    weights = numbers(MaskExplorer(mask="your own", cells=["000000"] * MAX_WORDS))["weights"]
-    assert not np.any(weights)

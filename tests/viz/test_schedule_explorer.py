@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-from explorer_numbers import numbers
 from figure_asserts import answer_of_chapter
 
 from course_lib.training import warmup_inverse_sqrt
@@ -13,18 +11,6 @@ RUNS = {run["warmup_steps"]: run for run in ScheduleExplorer().runs}
 LAST = {
     warmup_steps: [losses[-1] for losses in RUNS[warmup_steps]["losses"]] for warmup_steps in RUNS
 }
-
-
-def test_every_warm_up_has_three_runs_of_the_same_length_and_width():
-    assert {len(run["losses"]) for run in RUNS.values()} == {3}
-    assert {len(losses) for run in RUNS.values() for losses in run["losses"]} == {30}
-    assert {(run["d_model"], run["every"]) for run in RUNS.values()} == {(128, 15)}
-
-
-@pytest.mark.parametrize(("chosen", "nearest"), [(1, 1), (22, 10), (23, 50), (10_000, 4000)])
-def test_the_shown_runs_have_the_nearest_warm_up_by_ratio(chosen, nearest):
-    drawn = numbers(ScheduleExplorer(warmup_steps=chosen))
-    assert drawn["recorded"] == nearest and drawn["reached"] == LAST[nearest]
 
 
 def test_the_question_of_the_side_trip_has_the_printed_answer():
