@@ -1,12 +1,11 @@
 """GPT agrees with torch's stack, and its engine generates the same tokens as the model."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
 from dimensions import D_MODEL, MAX_LEN, B, H, T
-from parity import assert_equal, assert_parity, says, silenced
+from parity import assert_equal, assert_parity, says
 from random_inputs import make_generator, randomize, seeded
 from torch import nn
 from torch.nn import functional as F
@@ -25,7 +24,6 @@ from course_lib.gpt import (
 )
 from course_lib.interop import load_from_torch
 from course_lib.modern_decoder import (
-    GroupedQueryAttention,
     ModernConfig,
     ModernDecoder,
     ModernEngine,
@@ -100,17 +98,6 @@ def test_logits_loss_and_every_gradient_agree_with_torch(generator, sizes, lengt
     assert_parity(ours, theirs, run_ours, run_theirs, tables)
 
 
-# --- dropout
-
-
-def test_dropout_also_acts_on_attention_weights(generator):
-    model, ids = tiny(dropout=1.0), draw_ids(generator, B, T)
-    still = silenced(tiny(), *(f"layers.{n}.self_attn.w_o" for n in range(N)))
-    for part in (p for p in model.modules() if isinstance(p, nn.Dropout)):
-        part.p = 0.0  # test_module_invariants checks these
-    assert_equal(model(ids)[0], still(ids)[0])
-
-
 # --- sizes, sharing and initialization
 
 
@@ -147,14 +134,6 @@ def test_only_matrices_have_weight_decay():
         param_groups(model, -0.1)
 
 
-def test_frozen_parameters_are_left_out_and_shared_ones_count_once():
-    model = GPT(tiny_config())
-    model.positions.weight.requires_grad_(False)
-    found = [id(p) for group in param_groups(model, 0.1) for p in group["params"]]
-    learns = {id(p) for p in model.parameters() if p.requires_grad}
-    assert len(found) == len(learns) and set(found) == learns
-
-
 # --- the engine
 
 
@@ -174,39 +153,6 @@ def test_the_engine_gives_the_models_logits_however_the_text_is_split(generator,
 
 
 # --- which engine
-
-
-class Sharper(GPT):
-    """A user's class whose logits are twice as large."""
-
-    def forward(self, ids, targets=None):
-        logits, loss = super().forward(ids, targets)
-        return 2 * logits, loss
-
-
-def changed(name, part):
-    """Build a GPT in which another part has replaced one of ours."""
-    model = tiny()
-    model.set_submodule(name, part)
-    return model
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: Sharper(tiny_config()),
-        *(
-            partial(changed, name, nn.Identity())
-            for name in ("positions", "layers.1", "layers.0.self_attn")
-        ),
-        lambda: changed("layers.0.self_attn", GroupedQueryAttention(D_MODEL, 2, 1)),
-    ],
-)
-def test_a_model_that_the_engine_may_not_fit_recomputes(build, generator):
-    model, ids = randomize(build()).eval(), draw_ids(generator, B, 3)
-    assert type(generation_engine(model, ids, 5)) is RecomputingEngine
-    how = dict(max_new_tokens=MAX_LEN + 2, top_k=1)
-    assert torch.equal(sample(model, ids, **how), sample(model, ids, **how, use_cache=False))
 
 
 def test_the_engine_depends_on_the_class_the_prompt_and_the_switch():
@@ -251,18 +197,6 @@ def test_the_generator_decides_the_text_with_and_without_a_cache(generator, leng
     assert len({tuple(row) for row in cached[:, length:].tolist()}) == 3  # rows differ
 
 
-@pytest.mark.parametrize(
-    ("how", "passed"), [({}, [7, 1, 1, 9, 9]), (dict(use_cache=False), [7, 8, 9, 9, 9])], ids=str
-)
-def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, how, passed):
-    model, ids, heard = tiny().eval(), draw_ids(generator, B, 7), []
-    part = model.layers[0].feed_forward
-    compute = part.forward  # a hook would turn the cache off
-    part.forward = lambda x: heard.append(x.size(1)) or compute(x)
-    sample(model, ids, 5, **how)
-    assert heard == passed
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_the_model_generates_in_eval_mode_and_its_mode_is_restored_even_after_an_error(training):
     model, ids, seen = tiny(dropout=0.5).train(training), torch.tensor([[4, 5]]), []
@@ -283,21 +217,6 @@ def test_the_model_generates_in_eval_mode_and_its_mode_is_restored_even_after_an
     assert seen == [(False, False)] * 4
     assert {module.training for module in model.modules()} == {training}
     assert torch.is_grad_enabled()
-
-
-@pytest.mark.parametrize(
-    ("ids", "how", "words"),
-    [
-        ([[4]], dict(temperature=0.0), ["temperature=0.0"]),
-        ([[4, VOCAB]], {}, ["prompt", VOCAB, VOCAB - 1]),
-        ([[]], {}, ["prompt", (1, 0)]),
-    ],
-)
-def test_a_prompt_that_cannot_be_continued_is_explained(ids, how, words):
-    model, ids = tiny(), torch.tensor(ids, dtype=torch.long)
-    with pytest.raises(ValueError, match=says(*words)):
-        sample(model, ids, 3, **how)
-    assert model.training
 
 
 def test_the_loss_of_a_long_text_in_half_precision_is_finite():

@@ -195,7 +195,7 @@ def test_dropout_of_everything_leaves_only_the_residual_path(name):
 @pytest.mark.parametrize("name", STACKED)
 def test_dropout_acts_only_on_embeddings_and_sublayers(name):
     module, inputs = build(name, dropout=0.5), draw(name)
-    weights = () if name.startswith("GPT") else ("self_attn", "cross_attn")  # test_gpt has GPT's
+    weights = () if name.startswith("GPT") else ("self_attn", "cross_attn")  # GPT drops weights
     parts = parts_of(module, *weights, "feed_forward", "norm", "output")
     heard = overheard(module, parts, lambda: run(name, module, inputs))
     module.eval()
