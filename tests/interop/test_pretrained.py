@@ -4,6 +4,7 @@ import json
 import reprlib
 import shutil
 from copy import deepcopy
+from itertools import product
 
 import pytest
 import tokenizers
@@ -101,81 +102,66 @@ SIZES = {
         "encoder_attention_heads", "d_model", "encoder_ffn_dim",
     ),
 }  # fmt: skip
-NOT_SIZES = ("18", None, -1, 0, 1.5, [18], 10**30, ...)  # ... stands for an absent field
+NOT_SIZES = ("18", ...)  # ... stands for an absent field
 NAN = float("nan")
 UNCOVERED = {
     "gpt2": {
-        "model_type": ["bert", None, ["gpt2"]],
-        "layer_norm_epsilon": [1e-6],
-        "scale_attn_by_inverse_layer_idx": [True],
-        "scale_attn_weights": [False],
-        "add_cross_attention": [True],
-        "tie_word_embeddings": [False],
-        "activation_function": ["tanh", ["gelu"]],
-        "n_inner": [7],
-        "quantization_config": [{"bits": 4}],
+        "model_type": "bert",
+        "layer_norm_epsilon": 1e-6,
+        "scale_attn_by_inverse_layer_idx": True,
+        "scale_attn_weights": False,
+        "add_cross_attention": True,
+        "tie_word_embeddings": False,
+        "activation_function": "tanh",
+        "n_inner": 7,
+        "quantization_config": {"bits": 4},
     },
     "llama": {
-        "model_type": ["olmo2"],
-        "hidden_act": ["gelu"],
-        "attention_bias": [True],
-        "mlp_bias": [True],
-        "tie_word_embeddings": ["yes"],
-        "head_dim": [0],
-        "num_key_value_heads": [0, "2"],
-        "rms_norm_eps": [None, -1, NAN],
-        "rope_theta": [None, 0, -1, 1e-300, NAN, float("inf"), True],
-        "partial_rotary_factor": [0.5],
+        "model_type": "olmo2",
+        "hidden_act": "gelu",
+        "attention_bias": True,
+        "mlp_bias": True,
+        "tie_word_embeddings": "yes",
+        "head_dim": 0,
+        "num_key_value_heads": "2",
+        "rms_norm_eps": NAN,
+        "rope_theta": -1,
+        "partial_rotary_factor": 0.5,
     },
     "marian": {
-        "model_type": ["bart"],
-        "scale_embedding": [False, ...],  # a missing field means False
-        "share_encoder_decoder_embeddings": [False],
-        "tie_word_embeddings": [False],
-        "normalize_before": [True],
-        "static_position_embeddings": [False],
-        "activation_function": ["tanh"],
-        "decoder_start_token_id": [EOS, ...],
-        "decoder_vocab_size": [VOCAB + 1],
-        "decoder_attention_heads": [2, ...],
-        "decoder_ffn_dim": [8, ...],
-        "pad_token_id": [VOCAB],
-        "max_position_embeddings": [10**5],
+        "model_type": "bart",
+        "scale_embedding": ...,  # a missing field means False
+        "share_encoder_decoder_embeddings": False,
+        "tie_word_embeddings": False,
+        "normalize_before": True,
+        "static_position_embeddings": False,
+        "activation_function": "tanh",
+        "decoder_start_token_id": EOS,
+        "decoder_vocab_size": VOCAB + 1,
+        "decoder_attention_heads": 2,
+        "decoder_ffn_dim": 8,
+        "pad_token_id": VOCAB,
+        "max_position_embeddings": 10**5,
     },
 }
-LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "original_max_position_embeddings": 8192,
-}
 WITH_OTHER_WORDS = [
-    ("llama", "rope_parameters", LLAMA3, "no field high_freq_factor"),
-    ("llama", "rope_parameters", LLAMA3 | {"high_freq_factor": 0.5}, "high_freq_factor=0.5"),
-    ("llama", "rope_parameters", {"type": "linear"}, "no field factor"),
-    ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type='yarn'"),
-    ("llama", "rope_parameters", {"rope_type": "default", "factor": 2.0}, "factor=2.0"),
-    ("llama", "rope_scaling", {"type": "dynamic"}, "type='dynamic'"),
-    ("llama", "rope_scaling", {"type": "listed", "factors": [1.0]}, "type='listed'"),
-    ("llama", "rope_scaling", {"factor": 2.0}, "factor=2.0"),
-    ("llama", "rope_parameters", {"rope_theta": None}, "rope_theta=None"),
-    ("llama", "rope_scaling", "yarn", "rope_scaling='yarn'"),
+    (
+        "rope_parameters",
+        {"rope_type": "llama3", "factor": 8.0},
+        "no field original_max_position_embeddings",
+    ),
+    ("rope_parameters", {"type": "linear"}, "no field factor"),
+    ("rope_parameters", {"rope_type": "yarn"}, "rope_type='yarn'"),
+    ("rope_scaling", {"factor": 2.0}, "factor=2.0"),
 ]
 
 
 @pytest.mark.parametrize(
     ("kind", "field", "value", "message"),
     [
-        *(
-            (kind, field, value, "")
-            for kind in LOADERS
-            for field, values in [
-                *UNCOVERED[kind].items(),
-                *((size, NOT_SIZES) for size in SIZES[kind]),
-            ]
-            for value in values
-        ),
-        *WITH_OTHER_WORDS,
+        *((kind, *each, "") for kind in LOADERS for each in UNCOVERED[kind].items()),
+        *((kind, *each, "") for kind in LOADERS for each in product(SIZES[kind], NOT_SIZES)),
+        *(("llama", *each) for each in WITH_OTHER_WORDS),
     ],
 )
 def test_an_unsupported_value_is_named_with_its_field(copied, kind, field, value, message):
@@ -224,61 +210,7 @@ def test_the_error_for_a_missing_output_layer_says_what_to_save(tmp_path, saved,
         llama.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "words"),
-    [
-        ("gpt2", dict(n_head=4), "d_model=18 cannot be split into num_heads=4"),
-        ("llama", dict(num_attention_heads=7, head_dim=...), "d_model=24 cannot be split"),
-        ("llama", dict(num_key_value_heads=4), "6 heads cannot share 4 KV heads"),
-        ("llama", dict(head_dim=7), "d_k must be even, got 7"),
-    ],
-)
-def test_heads_that_do_not_fit_are_explained(copied, kind, changes, words):
-    folder = copied(kind)
-    edit_config(folder, **changes)
-    with pytest.raises(ValueError, match=words):
-        LOADERS[kind].from_pretrained(folder)
-
-
-LARGEST = 3 * 2**18
-
-
-@pytest.mark.parametrize(
-    ("kind", "sizes"),
-    [
-        ("gpt2", dict(n_embd=LARGEST, n_layer=256)),
-        ("llama", dict(hidden_size=LARGEST, head_dim=LARGEST)),
-        ("marian", dict(vocab_size=LARGEST, decoder_vocab_size=LARGEST, d_model=LARGEST)),
-    ],
-)
-def test_a_configuration_that_exceeds_the_memory_is_checked_first(copied, kind, sizes):
-    folder = copied(kind)
-    edit_config(folder, **sizes)
-    with pytest.raises(ValueError, match="this model needs|these weights do not fit"):
-        LOADERS[kind].from_pretrained(folder)
-
-
-@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "_orig_mod.module."])
-def test_the_names_that_a_wrapper_adds_are_read(copied, wrapper):
-    folder = copied("llama")
-    expected, _ = llama.from_pretrained(folder)
-    weights = load_file(folder / "model.safetensors")
-    save_file({wrapper + name: x for name, x in weights.items()}, folder / "model.safetensors")
-    assert_same(llama.from_pretrained(folder)[0].state_dict(), expected.state_dict())
-    both = {"model.norm.weight": torch.ones(24)}
-    edit_weights(folder, lambda weights: weights.update(both))
-    with pytest.raises(ValueError, match="occurs twice"):
-        llama.from_pretrained(folder)
-
-
-def test_the_only_copy_of_a_shared_table_may_be_the_decoders(copied):
-    folder = copied("marian")
-    expected, _ = marian.from_pretrained(folder)
-    edit_weights(folder, lambda w: w.update({COPY: w.pop(SHARED)}))
-    assert_same(marian.from_pretrained(folder)[0].state_dict(), expected.state_dict())
-
-
-SHARED, COPY = "model.shared.weight", "model.decoder.embed_tokens.weight"
+COPY = "model.decoder.embed_tokens.weight"
 BIAS = "transformer.ln_f.bias"
 POSITIONS = "model.decoder.embed_positions.weight"
 
@@ -290,26 +222,12 @@ POSITIONS = "model.decoder.embed_positions.weight"
         ("gpt2", "other.weight", torch.ones(1), ("unknown", "other.weight")),
         ("gpt2", BIAS, torch.ones(18, dtype=torch.int8), ("ln_f.bias", "int8")),
         ("gpt2", BIAS, torch.full((18,), NAN), ("ln_f.bias contains nan",)),
-        ("gpt2", "ln_f.bias", torch.ones(18), ("occurs twice",)),
+        ("gpt2", BIAS, torch.full((18,), 1e300, dtype=torch.float64), ("too large",)),
+        ("gpt2", BIAS, torch.ones(18).to(torch.float8_e5m2), ("ln_f.bias", "numbers of 8 bits")),
+        ("gpt2", "transformer.h.0.mlp.c_fc.weight", torch.ones(72, 18), ("transposed", (18, 72))),
+        ("gpt2", "lm_head.weight", torch.ones(VOCAB, 18), ("lm_head.weight differs", "tied")),
         ("marian", POSITIONS, torch.ones(MAX_LEN, 18), (POSITIONS, "sines and cosines")),
-        ("marian", POSITIONS, SINES_THEN_COSINES[1:], (POSITIONS, MAX_LEN)),
         ("marian", COPY, torch.ones(VOCAB, 18), (f"{COPY} differs", "tied")),
-        ("gpt2", "transformer.h.0.attn.c_attn.lora_A.weight", torch.ones(1), ("unknown", "lora")),
-        ("llama", "model.norm.weight.absmax", torch.ones(1), ("unknown", "absmax")),
-        ("gpt2", BIAS, torch.full((18,), -torch.inf), ("ln_f.bias contains nan or infinity",)),
-        (
-            "gpt2",
-            "transformer.h.0.mlp.c_fc.weight",
-            torch.ones(72, 18),
-            ("c_fc.weight", (72, 18), "transposed", (18, 72)),
-        ),
-        ("gpt2", "transformer.h.0.mlp.c_fc.weight", torch.ones(()), ("c_fc.weight", (18, 72))),
-        ("llama", "model.layers.1.self_attn.k_proj.weight", torch.ones(9, 24), ("k_proj", (8, 24))),
-        ("marian", "final_logits_bias", torch.ones(VOCAB), ("final_logits_bias", (1, VOCAB))),
-        *(
-            (kind, "lm_head.weight", torch.ones(VOCAB, width), ("lm_head.weight differs", "tied"))
-            for kind, width in (("gpt2", 18), ("llama", 24), ("marian", 18))
-        ),
     ],
 )
 def test_weights_that_do_not_fit_are_named(copied, kind, name, value, words):
@@ -323,14 +241,8 @@ def test_weights_that_do_not_fit_are_named(copied, kind, name, value, words):
     ("file", "content", "message"),
     [
         ("config.json", None, "config.json"),
-        *(
-            ("config.json", content, "config.json cannot be read as JSON")
-            for content in ("{half", "")
-        ),
-        *(
-            ("config.json", content, "config.json must contain a JSON object")
-            for content in ("null", "1", "[]")
-        ),
+        ("config.json", "{half", "config.json cannot be read as JSON"),
+        ("config.json", "[]", "config.json must contain a JSON object"),
         ("model.safetensors", None, "model.safetensors"),
         ("tokenizer.json", "{}", "tokenizer.json is not a tokenizer"),
     ],
@@ -359,43 +271,34 @@ def write_shards(folder, index):
 
 def test_an_index_determines_the_file_from_which_a_weight_is_read(tmp_path):
     write_shards(tmp_path, {"weight_map": {"a": ONE, "b": TWO}})
+    save_file({"a": torch.full((2,), 7.0), "b": torch.full((2,), 2.0)}, tmp_path / TWO)
     torch.save({"a": torch.zeros(2)}, tmp_path / "pytorch_model.bin")  # an older copy
     weights = read_weights(tmp_path)
     assert {name: value.tolist() for name, value in weights.items()} == {"a": [1, 1], "b": [2, 2]}
 
 
+def test_an_index_without_a_map_is_named(tmp_path):
+    write_shards(tmp_path, {})
+    with pytest.raises(ValueError, match="does not say which file has which weight"):
+        read_weights(tmp_path)
+
+
 @pytest.mark.parametrize(
-    ("index", "message"),
+    ("name", "content"),
     [
-        ([], "index.json must contain a JSON object"),
-        ({"weight_map": {"a": ONE, "b": "model-3.safetensors"}}, "model-3.safetensors cannot be"),
-        ({"weight_map": {"a": ONE, "b": ONE}}, f"says that {ONE} has b"),
-        ({}, "does not say which file has which weight"),
-        ({"weight_map": {"a": 1}}, "does not say which file has which weight"),
+        ("model.safetensors", b"version https://git-lfs.github.com/spec/v1"),
+        ("pytorch_model.bin", b"\x80\x04."),
     ],
 )
-def test_an_index_that_does_not_fit_its_files_is_named(tmp_path, index, message):
-    write_shards(tmp_path, index)
-    with pytest.raises(ValueError, match=says(message)):
-        read_weights(tmp_path)
-
-
-@pytest.mark.parametrize("single", ["model.safetensors", "pytorch_model.bin"])
-def test_several_files_are_never_merged_by_guessing(tmp_path, single):
-    stem, ending = single.split(".")
-    (tmp_path / single).touch()
-    (tmp_path / f"{stem}-ema.{ending}").touch()
-    with pytest.raises(
-        ValueError, match=says(f"{stem}-ema.{ending}", f"all of them except {single}")
-    ):
-        read_weights(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"version https://git-lfs.github.com/spec/v1", b"\x80\x04."])
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
 def test_a_file_without_tensors_is_named_with_a_solution(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{name} cannot be read as tensors.*download the file"):
+        read_weights(tmp_path)
+
+
+def test_a_sparse_tensor_in_a_file_is_refused(tmp_path):
+    torch.save({"a": torch.eye(2).to_sparse()}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="cannot be read as tensors"):
         read_weights(tmp_path)
 
 
@@ -417,43 +320,3 @@ def test_a_tokenizer_neither_truncates_nor_pads_a_prompt(tmp_path):
     tokenizer.enable_padding(length=9, pad_id=1, pad_token="b")
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     assert read_tokenizer(tmp_path).encode("aaaaa").ids == [0] * 5
-
-
-def test_a_name_in_two_files_is_read_from_the_one_in_the_index(tmp_path):
-    write_shards(tmp_path, {"weight_map": {"a": ONE, "b": TWO}})
-    save_file({"a": torch.full((2,), 7.0), "b": torch.full((2,), 2.0)}, tmp_path / TWO)
-    assert read_weights(tmp_path)["a"].tolist() == [1, 1]
-    assert read_weights(tmp_path).keys() == {"a", "b"}
-
-
-FLOAT8 = torch.zeros(VOCAB, 18, dtype=torch.float8_e4m3fn)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (torch.full((VOCAB, 18), 1e300, dtype=torch.float64), "too large for torch.float32"),
-        (FLOAT8, "numbers of 8 bits (torch.float8_e4m3fn)"),
-        (FLOAT8.to(torch.float8_e5m2), "numbers of 8 bits (torch.float8_e5m2)"),
-    ],
-)
-def test_numbers_that_the_model_cannot_hold_are_named(copied, value, message):
-    folder = copied("gpt2")
-    edit_weights(folder, lambda weights: weights.update({"transformer.wte.weight": value}))
-    with pytest.raises(ValueError, match=says("wte.weight", message)):
-        gpt2.from_pretrained(folder)
-
-
-def test_numbers_too_large_for_a_16_bit_model_are_named(copied):
-    model, _ = gpt2.from_pretrained(copied("gpt2"))
-    weights = gpt2.to_state_dict(model)
-    weights["transformer.wpe.weight"] += 1e5  # float16 ends at 65,504
-    with pytest.raises(ValueError, match=says("wpe.weight", "too large for torch.float16")):
-        gpt2.load_state_dict(model.half(), weights)
-
-
-@pytest.mark.parametrize("value", [torch.eye(2).to_sparse(), "text", {"a": torch.eye(2)}])
-def test_anything_but_dense_tensors_in_a_file_is_refused(tmp_path, value):
-    torch.save({"a": value}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="cannot be read as tensors"):
-        read_weights(tmp_path)
