@@ -4,16 +4,14 @@ import re
 from copy import deepcopy
 
 import pytest
-import torch
 from dimensions import D_FF, D_MODEL, H
 from parity import assert_equal
 from random_inputs import randomize, tiny_transformer, torch_stack, torch_transformer
 from torch import nn
 
-from course_lib.add_norm import AddNorm, LayerNorm
+from course_lib.add_norm import LayerNorm
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.encoder import Encoder, EncoderLayer
-from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTLayer
 from course_lib.interop import copy_to_torch, grad_pairs, load_from_torch
 from course_lib.multi_head import MultiHeadAttention
@@ -124,33 +122,13 @@ MISFITS = {
         MultiHeadAttention(D_MODEL, H),
         nn.MultiheadAttention(D_MODEL, 6),
     ),
-    "only torch's has ['in_proj_bias', 'out_proj.bias']": lambda: (
-        without_bias(CausalSelfAttention(D_MODEL, H)),
-        attention(),
-    ),
-    "only torch's has ['bias_k', 'bias_v']": lambda: (
-        MultiHeadAttention(D_MODEL, H),
-        attention(add_bias_kv=True),
-    ),
-    "add_zero_attn, are not supported": lambda: (
-        MultiHeadAttention(D_MODEL, H),
-        attention(add_zero_attn=True),
-    ),
     "biases in only some projections": lambda: (
         without_bias(MultiHeadAttention(D_MODEL, H), "w_k"),
-        attention(),
-    ),
-    "our w_q.weight has shape (15, 18), torch's (18, 18)": lambda: (
-        MultiHeadAttention(D_MODEL, H, d_k=5),
         attention(),
     ),
     "eps differs: ours is 1e-05, torch's is 0.001": lambda: (
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, eps=1e-3),
-    ),
-    "only ours has ['bias', 'weight']": lambda: (
-        LayerNorm(D_MODEL),
-        nn.LayerNorm(D_MODEL, elementwise_affine=False),
     ),
     "norm_first differs: ours is False, torch's is True": lambda: (
         EncoderLayer(*SIZES),
@@ -159,14 +137,6 @@ MISFITS = {
     "activation differs: ours is {-1.0: -0.158": lambda: (
         with_activation(nn.GELU("tanh"), GPTLayer(D_MODEL, H)),
         gpt_layer(),
-    ),
-    "-10.0: 0.0, 10.0: 6.0}": lambda: (
-        with_activation(nn.ReLU6(), EncoderLayer(*SIZES)),
-        torch_layer("Encoder", norm_first=False),
-    ),
-    "only ours has ['layers.2.linear1.bias', ": lambda: (
-        Encoder(3, *SIZES),
-        pair_of("Encoder", False)[1],
     ),
     "['norm.bias', 'norm.weight']. If it is the final norm": lambda: (
         Encoder(N, *SIZES),
@@ -196,50 +166,3 @@ def test_a_pair_that_does_not_fit_is_named_and_left_unchanged(carry, message, pa
     with pytest.raises(ValueError, match=re.escape(message)):
         carry(ours, theirs)
     assert_equal((ours.state_dict(), theirs.state_dict()), kept)
-
-
-def test_a_mismatch_in_the_last_layer_does_not_change_earlier_layers():
-    ours, theirs = (randomize(module) for module in pair_of("Encoder", norm_first=False))
-    theirs.layers[-1].norm2 = nn.LayerNorm(D_MODEL + 1)
-    kept = deepcopy(ours.state_dict())
-    message = "layers.1.add_norm2.norm.weight has shape (18,), torch's (19,)"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_from_torch(ours, theirs)
-    assert_equal(ours.state_dict(), kept)
-
-
-def test_gradients_before_backward_are_an_error():
-    ours, theirs = PAIRS["attention"]()
-    with pytest.raises(ValueError, match="has no gradient; call backward first"):
-        grad_pairs(ours, theirs)
-
-
-def test_a_class_without_the_checked_attributes_is_accepted():
-    class EncoderLayer(nn.Module):  # as a learner might write it
-        def __init__(self):
-            super().__init__()
-            self.self_attn, self.feed_forward = MultiHeadAttention(8, 2), FeedForward(8, 16)
-            self.add_norm1, self.add_norm2 = AddNorm(8), AddNorm(8)
-            del self.self_attn.num_heads, self.feed_forward.activation
-            del self.add_norm1.norm_first, self.add_norm2.norm_first
-
-    class Encoder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers, self.norm = nn.ModuleList([EncoderLayer()]), nn.Identity()
-
-    ours, theirs = Encoder(), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    theirs = nn.TransformerEncoder(theirs, 1, enable_nested_tensor=False)
-    load_from_torch(ours, theirs)
-    torch.testing.assert_close(
-        ours.layers[0].feed_forward.linear1.weight, theirs.layers[0].linear1.weight
-    )
-
-
-def test_a_subclass_of_ours_is_recognized():
-    class Mine(GPT):
-        """A GPT under another name."""
-
-    ours, theirs = randomize(Mine(gpt().config)), randomize(gpt_stack(), seed=1)
-    load_from_torch(ours, theirs)
-    assert_equal(ours.layers[1].feed_forward.linear2.weight, theirs.layers[1].linear2.weight)
