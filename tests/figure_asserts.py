@@ -3,14 +3,11 @@
 import base64
 import io
 import re
-from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 from PIL import Image
 from playwright.sync_api import Locator
 
@@ -39,34 +36,6 @@ def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
     attributes = ElementTree.fromstring(f"{tag}</img>").attrib
     assert attributes["src"] == f"data:image/png;base64,{data['image/png']}"
     return Image.open(io.BytesIO(base64.b64decode(data["image/png"]))), attributes
-
-
-def texts(fig: Figure) -> list[Text]:
-    """List all visible texts."""
-    fig.canvas.draw()
-    outside = set()  # ticks outside the limits keep invisible labels
-    for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        for tick in axis.majorTicks:
-            if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:
-                outside |= {tick.label1, tick.label2}
-    found = (t for t in fig.findobj(Text) if t.get_text().strip() and t.get_visible())
-    return [text for text in found if text not in outside]
-
-
-def assert_readable(fig: Figure, smallest: float = 10.0) -> None:
-    """Assert that no text is cut off, overlaps another text, or is too small."""
-    painted = texts(fig)
-    boxes = [(text.get_text(), text.get_window_extent().extents.tolist()) for text in painted]
-    for text, (name, (left, low, right, high)) in zip(painted, boxes, strict=True):
-        assert text.get_fontsize() >= smallest, name
-        assert min(left, low) > -1 and right <= fig.bbox.x1 and high <= fig.bbox.y1, (
-            f"{name} is cut off"
-        )
-    for (one, first), (two, second) in combinations(boxes, 2):
-        across = min(first[2], second[2]) - max(first[0], second[0])
-        down = min(first[3], second[3]) - max(first[1], second[1])
-        assert min(across, down) <= 1, f"{one} overlaps {two}"
 
 
 def assert_in_no_box(part: Locator, dark: bool) -> None:
