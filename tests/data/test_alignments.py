@@ -54,26 +54,6 @@ def test_the_words_of_a_number_express_exactly_its_digits(language, number):
     assert said == (digits or {0})
 
 
-@every_language
-@given(number=numbers)
-def test_the_parts_add_up_to_the_number_and_leave_only_joining_words(language, number):
-    text, parts = spell(number, language), set()
-    for start, end, said in part_spans(number, language):
-        assert said and text[start:end]
-        parts |= {part for part in said if part}
-    places = sorted(place for part in parts for place in digits_of(part))
-    assert sum(parts) == number
-    assert language == "fr" or len(places) == len(set(places))  # 91 = 80 + 11, and both have tens
-    for start, end, _ in part_spans(number, language):
-        text = text[:start] + "|" * (end - start) + text[end:]
-    glue = text.replace("|", " ").split()
-    assert set(glue) <= {"und", "-", "et", "-et-"}
-
-
-def digits_of(part: int) -> list[int]:
-    return [place for place, digit in enumerate(reversed(str(part))) if digit != "0"]
-
-
 def test_a_token_across_two_words_has_the_digits_of_both():
     assert token_digits(["▁for", "ty-fi", "ve"], 45, "en") == [{1}, {0, 1}, {0}]
     tokens = ["▁ein", "undzwanzigtausend", "drei", "hundert", "fünf", "undvierzig", "[eos]"]

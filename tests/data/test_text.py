@@ -24,14 +24,6 @@ def fill(folder, names=NAMES, content="name = {name!r}\n"):
     return folder
 
 
-def test_the_folder_comes_from_the_environment_unless_given(shakespeare, monkeypatch, tmp_path):
-    expected = read_shakespeare(shakespeare)
-    monkeypatch.setenv("COURSE_DATA", str(shakespeare))
-    assert read_shakespeare().train.equal(expected.train)
-    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "elsewhere"))
-    assert read_shakespeare(shakespeare).train.equal(expected.train)
-
-
 @pytest.fixture
 def library(tmp_path):
     return fill(tmp_path / "library")
@@ -66,15 +58,6 @@ def test_every_text_of_known_characters_survives_the_round_trip(known, data):
     assert all(0 <= i < len(characters) for i in ids.tolist())
 
 
-@given(known=known_text)
-def test_ids_count_the_characters_once_in_their_order(known):
-    characters = Characters(known)
-    assert list(characters.characters) == sorted(set(known))
-    assert characters.encode(characters.characters).tolist() == list(range(len(set(known))))
-    again = Characters(reversed(known + known))  # whatever the order and the number
-    assert again.characters == characters.characters
-
-
 @pytest.mark.parametrize(("unknown", "first"), [("c\tb", r"'\t'"), ("zy", "'y'")])
 def test_an_unknown_character_is_named(unknown, first):
     with pytest.raises(ValueError, match=says(first, "3 characters")):
@@ -90,16 +73,6 @@ def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
     assert names(train) == [n for n in NAMES if n not in names(val)]
     assert len(train) > len(val) > 0
     assert all(path.parent == library for path in train + val)
-
-
-@pytest.mark.parametrize("content", [b"if x:\n\ty = 1\n", b"\xff"])
-def test_only_plain_modules_in_the_folder_itself_are_read(library, content):
-    fill(library / "package", ["inner.py"])
-    fill(library, ["notes.txt", "module.pyc", "python"])
-    (library / NAMES[3]).write_bytes(content)  # on the side of train
-    (library / "m06.py").write_bytes(content)  # on the side of val
-    train, val = library_files(library)
-    assert sorted(names(train) + names(val)) == [n for n in NAMES if n not in (NAMES[3], "m06.py")]
 
 
 def test_a_folder_with_too_few_modules_is_explained(tmp_path):
@@ -125,16 +98,6 @@ def test_the_library_is_read_file_by_file_in_alphabetical_order(library):
 
 
 # --- Shakespeare
-
-
-@pytest.mark.parametrize(("length", "cut"), [(10, 9), (19, 17), (1, 0)])
-def test_the_split_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
-    path = shakespeare / "tinyshakespeare" / "input.txt"
-    whole = "".join(chr(ord("!") + n % 90) for n in range(length))
-    path.write_text(whole, encoding="utf-8")
-    read = read_shakespeare(str(shakespeare))
-    assert (len(read.train), len(read.val)) == (cut, length - cut)
-    assert read.characters.decode(torch.cat([read.train, read.val])) == whole
 
 
 def test_a_missing_file_is_named_with_a_solution(shakespeare):
