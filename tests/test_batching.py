@@ -60,12 +60,6 @@ def test_epochs_and_seeds_shuffle_the_pairs_differently(batches):
     assert not together & {frozenset(batch) for batch in batches.plan(2)}
 
 
-def test_long_and_short_batches_are_shuffled(batches):
-    widths = [batches(step)[0].size(1) for step in range(1, batches.ends[0] + 1)]
-    rises = sum(a < b for a, b in zip(widths, widths[1:], strict=False))
-    assert 0.3 < rises / len(widths) < 0.7
-
-
 def test_pairs_stay_together_and_are_padded_at_the_end():
     rows = [([7, 7], [1, 7, 2]), ([8], [1, 8, 8, 2])]
     src, tgt = TokenBatches(rows, 100, pad_id=5)(1)
@@ -83,18 +77,12 @@ def test_every_step_has_a_batch_from_its_epoch(batches):
             batches(step)
 
 
-@pytest.mark.parametrize("numbers", [[1, 2], [True, False], [1j, 2j]])
-def test_only_floating_point_weights_are_averaged_unless_they_agree(numbers):
-    first, second = ({"w": torch.tensor([number])} for number in numbers)
-    with pytest.raises(ValueError, match=str(first["w"].dtype)):
-        average_weights([first, second])
-    assert average_weights([first, first])["w"].equal(first["w"])
-
-
 def test_the_average_of_one_checkpoint_is_itself_and_different_models_are_rejected():
     state = nn.Linear(2, 3).state_dict()
     assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
     large = [{"w": torch.tensor([value])} for value in (1e8, 1.0, -1e8)]  # 0 in float32
     torch.testing.assert_close(average_weights(large)["w"], torch.tensor([1 / 3]))
+    with pytest.raises(ValueError, match="torch.int64"):
+        average_weights([{"w": torch.tensor([number])} for number in (1, 2)])
     with pytest.raises(ValueError, match="names or shapes differ"):
         average_weights([state, nn.Linear(3, 2).state_dict()])

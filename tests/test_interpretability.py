@@ -8,13 +8,11 @@ from dimensions import D_MODEL, MAX_LEN, B, H, T
 from parity import assert_equal, says
 from random_inputs import randomize
 from reference import attention_by_loops
-from torch import nn
 
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.interpretability import (
     ablate_head,
     attention_weights,
-    hooked,
     logit_lens,
     patch_activations,
     residual_stream,
@@ -102,25 +100,6 @@ def test_a_patch_is_a_walk_through_the_layers_with_one_vector_replaced(layer, po
 
 
 @every_model
-@pytest.mark.parametrize("position", range(T))
-def test_a_patch_after_the_last_layer_moves_the_source_s_logits_and_nothing_else(build, position):
-    found = patch_activations(build(), IDS, SOURCE, N - 1, position)
-    expected = logits_of(build())
-    expected[:, position] = logits_of(build(), SOURCE)[:, position]
-    assert_equal(found, expected)
-
-
-@every_model
-def test_a_patch_from_the_same_input_changes_nothing_and_no_patch_changes_the_past(build):
-    whole = logits_of(build())
-    for layer, position in EVERY_PLACE:
-        assert torch.equal(patch_activations(build(), IDS, IDS, layer, position), whole)
-        patched = patch_activations(build(), IDS, SOURCE, layer, position)
-        assert torch.equal(patched[:, :position], whole[:, :position])
-        assert not torch.allclose(patched[:, position:], whole[:, position:])
-
-
-@every_model
 def test_the_attention_weights_agree_with_loops(build):
     model = build().eval()
     weights, stream = attention_weights(model, IDS), residual_stream(model, IDS)
@@ -158,36 +137,3 @@ def test_after_an_error_no_hook_is_left_and_the_mode_is_restored(call):
         call(model, IDS + VOCAB)
     assert model.training and torch.is_grad_enabled()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-
-
-# --- errors
-
-
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda model: ablate_head(model, IDS, N, 0), (f"layer={N}", N - 1)),
-        (lambda model: ablate_head(model, IDS, -1, 0), ("layer=-1", N - 1)),
-        (lambda model: ablate_head(model, IDS, 0, H), ("head=3", 2)),
-        (lambda model: patch_activations(model, IDS, SOURCE, N, 0), (f"layer={N}", N - 1)),
-        (lambda model: patch_activations(model, IDS, SOURCE, 0, T), ("position=4", 3)),
-        (lambda model: patch_activations(model, IDS, SOURCE, 0, -1), ("position=-1", 3)),
-        (
-            lambda model: patch_activations(model, IDS, SOURCE[:, :3], 0, 0),
-            ((B, T), (B, 3)),
-        ),
-        (lambda model: logit_lens(nn.DataParallel(model), IDS), ("DataParallel", ".module")),
-    ],
-)
-def test_what_does_not_exist_is_named(call, words):
-    with pytest.raises(ValueError, match=says(*words)):
-        call(gpt())
-
-
-def test_hooks_of_others_stay():
-    model, seen = gpt(), []
-    model.norm.register_forward_hook(lambda *_: seen.append(1))
-    with hooked(model):
-        model(IDS)
-    ablate_head(model, IDS, 0, 0)
-    assert len(seen) == 2 and len(model.norm._forward_hooks) == 1

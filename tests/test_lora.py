@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 import torch
 from dimensions import B, T
-from parity import assert_equal, says
+from parity import assert_equal
 from random_inputs import make_generator, normal, randomize
 from torch import nn
 from torch.nn import functional as F
@@ -93,39 +93,3 @@ def test_merging_keeps_the_logits_and_restores_the_old_modules(name):
     assert not any(isinstance(module, LoRALinear) for module in model.modules())
     merge_lora(model)  # there is nothing more to merge
     assert_equal(model(ids)[0], logits)
-
-
-@EVERY_MODEL
-def test_a_layer_that_shares_its_weight_is_neither_adapted_nor_merged(name):
-    model, ids, _ = build(name)
-    with pytest.raises(ValueError, match=says("output shares its weight", "leave output out")):
-        add_lora(model, ["w_o", "output"], rank=2, alpha=1.0)
-    assert not any(isinstance(module, LoRALinear) for module in model.modules())
-    add_lora(model, ["w_o"], rank=2, alpha=1.0)
-    model.layers[1].self_attn.w_o.linear.weight = model.layers[0].self_attn.w_o.linear.weight
-    logits = model(ids)[0]
-    with pytest.raises(ValueError, match="w_o shares its weight"):
-        merge_lora(model)
-    assert_equal(model(ids)[0], logits)
-
-
-def test_unknown_layer_names_and_invalid_ranks_are_rejected():
-    model, *_ = build("GPT")
-    for names, rank, message in ((["w_q", "norm"], 2, "w_q or norm"), (["w_qkv"], 0, "rank=0")):
-        with pytest.raises(ValueError, match=message):
-            add_lora(model, names, rank=rank, alpha=1.0)
-    assert all(parameter.requires_grad for parameter in model.parameters())
-
-
-@pytest.mark.parametrize(
-    ("model", "layer"),
-    [
-        (nn.MultiheadAttention(4, 2), "out_proj"),
-        (nn.TransformerEncoderLayer(4, 2, 8), "linear1"),  # its fast path reads the weight
-        (nn.TransformerDecoderLayer(4, 2, 8), "out_proj"),
-    ],
-)
-def test_a_layer_whose_weight_is_read_directly_is_refused(model, layer):
-    with pytest.raises(ValueError, match=f"reads the weight of {layer} directly"):
-        add_lora(model, layer, rank=2, alpha=1.0)
-    assert all(parameter.requires_grad for parameter in model.parameters())

@@ -10,7 +10,6 @@ from random_inputs import normal, random_ids, tiny_config, tiny_transformer
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm
-from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import TokenBatches, average_weights
 from course_lib.beam_search import beam_search
 from course_lib.data import LIMIT, Characters, Tokenizer, draw_numbers, read_text, side_by_side
@@ -19,12 +18,12 @@ from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
-from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.encoder import Encoder
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig, patches
 from course_lib.evaluation import token_accuracy
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
-from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTEngine
+from course_lib.gpt import GPT, GPTConfig, GPTEngine
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import (
@@ -38,13 +37,7 @@ from course_lib.modern_decoder import (
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 from course_lib.support.attention_capture import capture_attention
-from course_lib.support.input_checks import (
-    check_attention_inputs,
-    check_ids,
-    check_same_batch,
-    check_special_ids,
-    head_width,
-)
+from course_lib.support.input_checks import check_ids, check_same_batch
 from course_lib.tokenization import BPETokenizer
 from course_lib.training import adam_update, label_smoothed_cross_entropy
 
@@ -57,28 +50,6 @@ def ones(*shape, dtype=torch.bool):
 # --- attention
 
 HEADS = (B, H, T, S)
-MISFITS = [  # shapes of query, key and value; a mask; words of the message
-    (((T, 6), (S, 7), (S, 7)), None, ["d_k", "(4, 6)", "(5, 7)"]),
-    (((T, 6), (S, 6), (3, 7)), None, ["5 keys", "3 values"]),
-    (((6,), (S, 6), (S, 7)), None, ["query (6,)"]),
-    (((2, T, 6), (3, S, 6), (3, S, 7)), None, ["(2, 4, 6)", "(3, 5, 6)"]),
-    (((2, T, 6), (2, S, 6), (3, S, 7)), None, ["(2, 5, 6)", "(3, 5, 7)"]),
-    (None, ones(T, S, dtype=torch.uint8), ["boolean", torch.uint8]),
-    (None, ones(S, T), ["mask", (S, T), HEADS]),
-    (None, ones(H, B, T, S), ["mask", (H, B, T, S), HEADS]),
-    (None, ones(1, B, H, T, S), ["mask", (1, B, H, T, S), HEADS]),
-    (None, ones(2, T, S), ["mask", (2, T, S), HEADS]),
-]
-
-
-@pytest.mark.parametrize("check", [check_attention_inputs, scaled_dot_product_attention])
-@pytest.mark.parametrize(("shapes", "mask", "words"), MISFITS)
-def test_attention_names_sizes_and_masks_that_do_not_fit(check, shapes, mask, words):
-    shapes = shapes or ((B, H, T, 6), (B, H, S, 6), (B, H, S, 7))
-    with pytest.raises(ValueError, match=says(*words)):
-        check(*(torch.zeros(shape) for shape in shapes), mask)
-
-
 X, WIDE, MEMORY = (B, T, D_MODEL), (B, T, D_MODEL - 1), (B, S, D_MODEL)
 
 
@@ -107,13 +78,11 @@ VECTORS = torch.zeros(B, T, 6)
 KEYS = VECTORS.unsqueeze(1)
 REFUSED = [  # a call, and words of the message
     (lambda: FeedForward(0, 11), ["d_model=0", "d_ff=11"]),
-    (lambda: FeedForward(6, -1), ["d_model=6", "d_ff=-1"]),
     (lambda: FeedForward(6, 11, activation="swish"), ["swish", "gelu", "relu"]),
     (lambda: FeedForward(5, 11)(VECTORS), [5, (B, T, 6)]),
     (lambda: LayerNorm(0), [0]),
     (lambda: LayerNorm(6)(VECTORS[..., :1]), [6, (B, T, 1)]),  # it would broadcast in silence
     (lambda: AddNorm(6)(VECTORS, lambda x: x[..., :1]), [(B, T, 1), (B, T, 6)]),
-    (lambda: AddNorm(6, norm_first=True)(VECTORS, lambda x: x[0]), [(T, 6), (B, T, 6)]),
     (lambda: AddNorm(6)(VECTORS, lambda x: (x, None)), ["one tensor", "tuple"]),
     (lambda: AddNorm(0), ["d_model=0"]),
     (lambda: MultiHeadAttention(12, 3, dropout=1.5), ["dropout", 1.5]),
@@ -124,18 +93,14 @@ REFUSED = [  # a call, and words of the message
     (lambda: causal_mask(0), ["length", 0]),
     (lambda: padding_mask(ones(B, 1, S), PAD), ["(B, S)", (B, 1, S)]),
     (lambda: layer_operations(0, 5, kernel_size=3), [0, 5, 3]),
-    (lambda: layer_operations(7, 5, kernel_size=0), [7, 5, 0]),
     (lambda: attention_flops(12, 3, 0, 5), ["tgt_len=0", "src_len=5"]),
     (lambda: AttentionCache(9).append(VECTORS, VECTORS), [(B, T, 6)]),
     (lambda: AttentionCache(9).append(KEYS, KEYS[:, :, 1:]), [(B, 1, T, 6), (B, 1, T - 1, 6)]),
     (lambda: rope_angles(T, 5), ["even", 5]),
     (lambda: rope_angles(T, 6, base=0.0), ["base of the angles", "got 0.0"]),
     (lambda: apply_rope(VECTORS, torch.zeros(1, 3)), [(1, 3), T, 6]),
-    (lambda: GroupedQueryAttention(12, 6, 0), [6, 0]),
     (lambda: GroupedQueryAttention(12, 6, 4), [6, 4]),
     (lambda: random_windows(torch.arange(5), 2, 5), [5, 2, 5]),
-    (lambda: random_windows(torch.arange(5), 0, 2), [5, 0, 2]),
-    (lambda: random_windows(torch.arange(5), 2, 0), [5, 2, 0]),
     (lambda: random_windows(ones(5, 3), 2, 2), [(5, 3), 2]),
     (lambda: side_by_side(torch.arange(5), 0), ["length=0"]),
     (lambda: draw_numbers("train", 0), [0, 50_000]),
@@ -145,34 +110,21 @@ REFUSED = [  # a call, and words of the message
     (lambda: capture_attention({"self": [VECTORS]}, list), ["self", "Tensor"]),
     (lambda: capture_attention({"self": [nn.Identity()]}, list), ["self", "0 calls"]),
     (lambda: patches(VECTORS, 0), ["size=0", (B, T, 6)]),
-    (lambda: patches(VECTORS, -2), ["size=-2", (B, T, 6)]),
     (lambda: AttentionCache(0), ["max_len=0"]),
     (lambda: RMSNorm(0), ["positive"]),
     (lambda: SwiGLU(4, 0), ["positive"]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=-0.1), ["[0, 1]", -0.1]),
-    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, smoothing=1.1), ["[0, 1]", 1.1]),
     (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=TGT_VOCAB), ["pad_id=10", 10]),
-    (lambda: label_smoothed_cross_entropy(LOGITS, TARGETS, pad_id=-1), ["pad_id=-1", TGT_VOCAB]),
     (lambda: adam_update(*torch.zeros(3, 2), step=0), ["step=0", "positive"]),
     (lambda: split_batch([1, 2, 3], 3, 3), ["rank=3", "world_size=3"]),
-    (lambda: split_batch([1, 2, 3], -1, 3), ["rank=-1", "world_size=3"]),
-    (lambda: split_batch([1, 2, 3], 0, 0), ["rank=0", "world_size=0"]),
-    (lambda: token_loss_scale(2, 4, 0), [2, 4, 0]),
-    (lambda: token_loss_scale(0, 0, 2), [0, 2]),
     (lambda: token_loss_scale(5, 4, 2), [5, 4, 2]),
-    (lambda: token_loss_scale(-1, 4, 2), [-1, 4, 2]),
     (lambda: TokenBatches([], 9), ["pairs (0)"]),
-    (lambda: TokenBatches([([5], [1, 2])], 0), ["tokens=0"]),
-    (lambda: TokenBatches([([5], [1, 2])], 9, pool_size=0), ["pool_size=0"]),
     (lambda: TokenBatches([([5] * 6, [1, 5, 2])], 7), ["8 tokens exceeds the limit tokens=7"]),
     (lambda: average_weights([]), ["no weights"]),
     (lambda: BPETokenizer([(b"xy", b"z")]), ["no earlier merge made", "b'xy'"]),
     (lambda: BPETokenizer([], ["[pad]", "[pad]"]), ["must be distinct and not empty"]),
-    (lambda: BPETokenizer([], [""]), ["must be distinct and not empty"]),
     (lambda: BPETokenizer([]).decode([256]), [256, "not an id from 0 to 255"]),
-    (lambda: BPETokenizer([]).decode([-1]), [-1, "not an id from 0 to 255"]),
     (lambda: token_digits(["▁drei"], 4, "de"), ["▁drei does not spell 4 in 'de'"]),
-    (lambda: token_digits(["vier"], 4, "de"), ["does not spell"]),  # a word begins with ▁
     (lambda: reference_links(["▁three"], ["▁drei"], 345), ["does not spell 345"]),
     (lambda: text_digits(LIMIT, "en"), ["1,000,000"]),
     (lambda: text_digits(4, "xx"), ["'xx'"]),
@@ -183,32 +135,6 @@ REFUSED = [  # a call, and words of the message
 def test_sizes_and_shapes_that_do_not_fit_are_named(call, words):
     with pytest.raises(ValueError, match=says(*words)):
         call()
-
-
-@pytest.mark.parametrize(
-    "build",
-    [head_width, MultiHeadAttention, CausalSelfAttention, lambda d, h: EncoderLayer(d, h, 8)],
-)
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ((10, 3), ["d_model=10", "num_heads=3", "remainder 1"]),
-        ((0, 3), ["d_model=0"]),
-        ((12, 0), ["num_heads=0"]),
-    ],
-)
-def test_a_width_that_does_not_split_is_named(build, sizes, words):
-    with pytest.raises(ValueError, match=says(*words)):
-        build(*sizes)
-
-
-@pytest.mark.parametrize("widths", [dict(d_k=4), dict(d_v=4)], ids=str)
-def test_any_d_model_is_allowed_only_if_d_k_and_d_v_are_given(widths):
-    with pytest.raises(ValueError, match=says("d_model=10", "num_heads=3")):
-        MultiHeadAttention(10, 3, **widths)
-    MultiHeadAttention(10, 3, d_k=4, d_v=4)
-    with pytest.raises(ValueError, match=says(0)):
-        MultiHeadAttention(12, 3, **dict.fromkeys(widths, 0))
 
 
 @pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEmbedding])
@@ -245,11 +171,9 @@ bert, NAN = partial(EncoderOnlyConfig, vocab_size=TGT_VOCAB), float("nan")
         *((tiny_config, {name: 0}, [name, 0]) for name in COUNTS),
         (tiny_config, dict(d_model=10), ["d_model=10", "num_heads=3"]),
         (tiny_config, dict(d_k=0), [0]),
-        (tiny_config, dict(d_v=-1), [-1]),
         (tiny_config, dict(tie_embeddings="both"), ["both", "all", "decoder", "none"]),
         (tiny_config, dict(tie_embeddings="all"), ["all", SRC_VOCAB, TGT_VOCAB]),
         (tiny_config, dict(pad_id=TGT_VOCAB), ["pad_id=10", SRC_VOCAB]),
-        (tiny_config, dict(pad_id=-1), ["pad_id=-1"]),
         (tiny_config, dict(dropout=1.5), ["dropout", 1.5]),
         (tiny_config, dict(activation="swish"), ["swish", "gelu", "relu"]),
         *((gpt_config, {name: 0}, [f"{name} must be a positive integer"]) for name in GPT_SIZES),
@@ -259,16 +183,13 @@ bert, NAN = partial(EncoderOnlyConfig, vocab_size=TGT_VOCAB), float("nan")
         (llama, dict(num_layers=0), ["num_layers must be a positive integer, got 0"]),
         (llama, dict(d_model=25), ["d_model"]),
         (llama, dict(d_k=0), ["d_k or d_v=0"]),
-        (gpt_config, dict(init_std=-1.0), ["init_std", -1.0]),
         (gpt_config, dict(init_std=NAN), ["init_std", "nan"]),
         (gpt_config, dict(max_len=5.5), ["max_len must be a positive integer, got 5.5"]),
         (bert, dict(init_std=-1.0), ["init_std", -1.0]),
         (llama, dict(norm_eps=-1.0), ["norm_eps", -1.0]),
-        (llama, dict(rope_base=0.0), ["rope_base", 0.0]),
         (llama, dict(rope_base=NAN), ["rope_base", "nan"]),
         (llama, dict(d_k=3), ["d_k", "even", 3]),
-        (llama, dict(rope_factors=(1.0,)), ["rope_factors must be 2 ", "got (1.0,)"]),
-        *((llama, dict(rope_factors=(1.0, bad)), ["positive", bad]) for bad in (0.0, -1.0, NAN)),
+        (llama, dict(rope_factors=(1.0, NAN)), ["positive", NAN]),
     ],
 )
 def test_hyperparameters_that_do_not_define_a_model_are_named(build, changes, words):
@@ -299,29 +220,27 @@ def translate(ids):
 LOGITS, TARGETS = torch.zeros(B, T, TGT_VOCAB), torch.full((B, T), 4)
 
 
+LOSSES = {
+    "loss": partial(label_smoothed_cross_entropy, LOGITS),
+    "accuracy": lambda targets: token_accuracy(LOGITS, targets, PAD),
+    "GPT": lambda targets: SMALL_GPT(TARGETS, targets),
+}
+ODD_TARGETS = [
+    (TARGETS[:, 1:], [(B, T, TGT_VOCAB), (B, T), (B, T - 1)]),
+    (TARGETS.float(), ["integers", "float32"]),
+    (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "use pad_id, not -100"]),
+]
+ONE_ROW = (TARGETS[:1], [(B, T), (1, T)])  # it would broadcast silently
+
+
 @pytest.mark.parametrize(
-    "read",
-    [
-        partial(label_smoothed_cross_entropy, LOGITS),
-        lambda targets: token_accuracy(LOGITS, targets, PAD),
-        lambda targets: SMALL_GPT(TARGETS, targets),
-    ],
-    ids=["loss", "accuracy", "GPT"],
+    ("read", "odd"),
+    [*(("loss", odd) for odd in ODD_TARGETS), *((name, ONE_ROW) for name in LOSSES)],
 )
-@pytest.mark.parametrize(
-    ("targets", "words"),
-    [
-        (TARGETS[:, 1:], [(B, T, TGT_VOCAB), (B, T), (B, T - 1)]),
-        (TARGETS[:1], [(B, T), (1, T)]),  # a single row would broadcast silently
-        (TARGETS.flatten(), [(B, T), (B * T,)]),
-        (TARGETS.float(), ["integers", "float32"]),
-        (TARGETS - 104, ["-100 to -100", f"0 to {TGT_VOCAB - 1}", "use pad_id, not -100"]),
-        (TARGETS + torch.tensor([[TGT_VOCAB], [-5]]), ["-1 to", f"0 to {TGT_VOCAB - 1}"]),
-    ],
-)
-def test_targets_that_do_not_fit_the_logits_are_named(read, targets, words):
+def test_targets_that_do_not_fit_the_logits_are_named(read, odd):
+    targets, words = odd
     with pytest.raises(ValueError, match=says(*words)):
-        read(targets)
+        LOSSES[read](targets)
 
 
 SMALL_GPT = GPT(gpt_config()).eval()
@@ -336,8 +255,10 @@ READERS = {  # code that reads target ids, and their name in its error
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("odd", ODD_IDS)
+@pytest.mark.parametrize(
+    ("reader", "odd"),
+    [*(("check_ids", odd) for odd in ODD_IDS), *((reader, "too large") for reader in READERS)],
+)
 def test_ids_outside_the_embedding_are_named(reader, odd):
     (read, name), (ids, words) = READERS[reader], ODD_IDS[odd]
     with pytest.raises(ValueError, match=says(name, *words)):
@@ -374,13 +295,9 @@ def test_a_target_a_memory_and_a_source_must_match(transformer, generator):
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
-@pytest.mark.parametrize(
-    ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2)]
-)
-def test_special_ids_that_are_equal_are_named(decode, bos_id, eos_id):
+@pytest.mark.parametrize(("bos_id", "eos_id"), [(1, 1), (1, TGT_VOCAB)])
+def test_special_ids_that_are_equal_or_unknown_are_named(decode, bos_id, eos_id):
     model, words = tiny_transformer(), says(f"{bos_id=}", f"{eos_id=}", f"pad_id={PAD}")
-    with pytest.raises(ValueError, match=words):
-        check_special_ids(bos_id, eos_id, PAD, TGT_VOCAB)
     with pytest.raises(ValueError, match=words):
         decode(model, SRC, bos_id=bos_id, eos_id=eos_id)
     assert model.training
