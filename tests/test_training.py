@@ -191,7 +191,7 @@ def test_a_long_sum_in_half_precision_is_finite(pad_id):
     torch.testing.assert_close(wide.item(), math.log(100_000), rtol=1e-4, atol=0)
 
 
-@pytest.mark.parametrize("clip_norm", [-1.0, 0.0, math.nan])
+@pytest.mark.parametrize("clip_norm", [-1.0, math.nan])
 def test_a_limit_that_would_turn_gradients_around_is_refused(clip_norm):
     model = nn.Linear(1, 1)
     before = model.weight.clone()

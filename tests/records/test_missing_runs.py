@@ -39,24 +39,3 @@ def test_an_interrupted_experiment_keeps_what_is_done_and_what_was_there(tmp_pat
     with pytest.raises(SystemExit, match="same command continues"):
         main("", file, RUNS, train_one, [])
     assert read_entries(file) == [RUNS[0] | {"loss": 1.0}, *before]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ('[{"name": "other"}]', "another experiment"),
-        ('{"name": "GPT"}', "not a record"),
-        ("[1, 2", "Expecting"),
-        (None, "does not exist"),
-    ],
-)
-def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
-    content, words, tmp_path, capsys
-):
-    file = tmp_path / ("record.json" if content else "no_folder/record.json")
-    if content:
-        file.write_text(content)
-    options = ["--file", str(file)]
-    with pytest.raises(SystemExit):
-        main("", file, [{"name": "GPT"}], lambda run: 1 / 0, options)
-    assert words in capsys.readouterr().err
