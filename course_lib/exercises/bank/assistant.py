@@ -1,4 +1,4 @@
-"""Exercises for chapter 23: trials, known mistakes and correct answers."""
+"""Exercises for chapter 23: trials and known mistakes."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -362,71 +362,6 @@ MISTAKES = {
         **ignored(
             ("clip", ("clamp(1 - clip, 1 + clip)", "clamp(0.8, 1.2)")),
             ("kl_weight", ("kl_weight * kl", "0.04 * kl")),
-        ),
-    },
-}
-
-
-# right answers
-
-
-LOSS = f"-F.logsigmoid({MARGIN}).mean()"
-CHOICE = """rewards = torch.stack([chosen_reward, rejected_reward], dim=1)
-    return F.cross_entropy(rewards, torch.zeros(len(chosen), dtype=torch.long))"""
-NORMED = f"""mean, std = {MEAN_STD}  # (Q, 1)
-    return (rewards - mean) / (std + eps)"""
-BY_ROWS = "return torch.stack([(row - row.mean()) / (row.std() + eps) for row in rewards])"
-BY_SUMS = """centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
-    variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
-    return centered / (variance.sqrt() + eps)"""
-CASES = "torch.where(advantages > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))"
-BY_LOOP = """rows = []
-    for row in ids.tolist():
-        open_now, counted = False, []
-        for token in row[:-1]:
-            open_now = token == tokens.assistant or (open_now and token != tokens.end)
-            counted.append(open_now)
-        rows.append(counted)
-    return torch.tensor(rows)
-    place ="""
-
-ANSWERS = {
-    "answer_mask": {
-        "by_loop: a loop through every chat remembers whether an answer is open": (
-            "place =",
-            BY_LOOP,
-        ),
-    },
-    "dpo_loss": {
-        "by_softplus: the loss is a softplus, and the reference gets no gradients": (
-            (LOSS, "F.softplus(rejected_reward - chosen_reward).mean()"),
-            ("- ref_chosen", "- ref_chosen.detach()"),
-            ("- ref_rejected", "- ref_rejected.detach()"),
-        ),
-        "by_cross_entropy: the two rewards are the logits of a choice between the answers": (
-            f"return {LOSS}",
-            CHOICE,
-        ),
-    },
-    "group_advantages": {
-        "by_rows: one group is handled at a time": (NORMED, BY_ROWS),
-        "by_sums: the formula of the standard deviation is written out": (NORMED, BY_SUMS),
-    },
-    "clipped_policy_loss": {
-        "by_cases: good and bad answers are distinguished, and the tokens' average is weighted": (
-            (GAIN, f"{CASES} * advantages"),
-            ("log_ratio.exp() - log_ratio - 1", "torch.expm1(log_ratio) - log_ratio"),
-            (PER_ANSWER, "(objective / mask.sum(-1, keepdim=True).clamp(1)).sum(-1).mean()"),
-        ),
-        "by_rows: the real tokens of one answer are averaged at a time": (
-            (" * mask", ""),
-            (
-                PER_ANSWER,
-                "sum(x[m].sum() / max(1, m.sum()) for x, m in zip(objective, mask)) / len(mask)",
-            ),
-            ("old_log_probs", "old"),
-            ("ref_log_probs", "ref"),
-            ("log_probs", "new"),
         ),
     },
 }

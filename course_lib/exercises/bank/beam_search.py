@@ -263,35 +263,6 @@ AFTER_SUMS = """sums[..., pad_id] = float("-inf")
     bar = torch.cat([best, ended], dim=1).topk(K).values[:, -1:]  # (B, 1): the K-th best of all
     ended = ended.masked_fill(ended < bar, float("-inf"))
     return places // V, places % V, best, ended"""
-TWICE_AS_MANY = """sums[..., pad_id] = float("-inf")
-    everything, order = sums.flatten(1).topk(2 * K)
-    parents, tokens = order // V, order % V
-    ends = tokens == eos_id
-    best, chosen = everything.masked_fill(ends, float("-inf")).topk(K)
-    ended = torch.full_like(totals, float("-inf"))
-    for b in range(len(sums)):
-        for place in range(K):
-            if ends[b, place]:
-                ended[b, parents[b, place]] = everything[b, place]
-    return parents.gather(1, chosen), tokens.gather(1, chosen), best, ended"""
-LISTS = """answer = [[], [], [], []]
-    for table in sums:
-        every = [
-            (table[k, token].item(), k, token)
-            for k in range(K) for token in range(V) if token != pad_id
-        ]
-        every.sort(key=lambda one: -one[0])
-        goes_on = [one for one in every if one[2] != eos_id][:K]
-        ends = {k: total for total, k, token in every[:K] if token == eos_id}
-        answer[0].append([k for _, k, _ in goes_on])
-        answer[1].append([token for _, _, token in goes_on])
-        answer[2].append([total for total, _, _ in goes_on])
-        answer[3].append([ends.get(k, -math.inf) for k in range(K)])
-    parents, tokens, best, ended = answer
-    return (
-        torch.tensor(parents), torch.tensor(tokens),
-        torch.tensor(best, dtype=sums.dtype), torch.tensor(ended, dtype=sums.dtype),
-    )"""
 RANKS = """sums[:, :, pad_id] = -torch.inf
     flat = sums.view(-1, K * V)
     ended = sums[:, :, eos_id]
@@ -301,24 +272,8 @@ RANKS = """sums[:, :, pad_id] = -torch.inf
     best, places = flat.masked_fill(is_end, -torch.inf).sort(dim=1, descending=True)
     best, places = best[:, :K], places[:, :K]
     return torch.div(places, V, rounding_mode="floor"), places.remainder(V), best, ended"""
-FEW_FIRST = """norm = logits.logsumexp(dim=-1, keepdim=True)
-    logits = logits.clone()
-    ended = totals + (logits[..., eos_id] - norm.squeeze(-1))
-    logits[..., [eos_id, pad_id]] = float("-inf")
-    own, ids = logits.topk(min(K, V), dim=-1)
-    best, chosen = (totals.unsqueeze(-1) + own - norm).flatten(1).topk(K)
-    bar = torch.cat([best, ended], dim=1).sort(dim=1, descending=True)[0][:, K - 1]
-    ended[ended < bar[:, None]] = float("-inf")
-    return chosen // own.size(-1), ids.flatten(1).gather(1, chosen), best, ended"""
-
 ANSWERS = {
     "beam_step": {
-        "twice_as_many: the 2K best continuations are split into ends and others": (
-            AFTER_SUMS,
-            TWICE_AS_MANY,
-        ),
-        "by_lists: each sentence's continuations are sorted as a list": (AFTER_SUMS, LISTS),
         "by_ranks: an end counts if fewer than K continuations are better": (AFTER_SUMS, RANKS),
-        "few_first: the K best tokens of each hypothesis come first": (AFTER_SUMS, FEW_FIRST),
     },
 }

@@ -1,4 +1,4 @@
-"""Exercises for chapter 27: trials, known mistakes and correct answers."""
+"""Exercises for chapter 27: trials and known mistakes."""
 
 from course_lib.exercises.checking.exercise import Exercise
 from course_lib.exercises.checking.scalar_trials import calls
@@ -63,17 +63,5 @@ MISTAKES = {
         "whole_number: // makes the factor a whole number": (SCALE, SCALE.replace("/", "//")),
         "for_sums: `num_tokens` is not used, which is correct only if each loss is a sum over "
         "tokens": (SCALE, "world_size / all_tokens"),
-    },
-}
-
-
-# right answers
-
-ANSWERS = {
-    "token_loss_scale": {
-        "by_average: the number of tokens is divided by the average number": (
-            SCALE,
-            "num_tokens / (all_tokens / world_size)",
-        ),
     },
 }

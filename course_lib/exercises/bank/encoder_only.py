@@ -347,26 +347,9 @@ PATTERNS = {"one_draw_for_both": r"(\b\w+) < 0?\.15(?s:.*)\b\1 < 0?\.8"}
 # right answers
 
 CHOSEN = f"({DRAWN} < 0.15) & (ids != pad_id)"
-FEW = """order = drawn.masked_fill(ids == pad_id, 1.0).argsort(dim=1).argsort(dim=1)
-    count = (0.15 * (ids != pad_id).sum(dim=1, keepdim=True)).round()"""
-AVERAGE = f"""column = real.unsqueeze(-1)  # (B, L, 1)
-    total = at_least_float32(vectors).masked_fill(~column, 0.0).sum(dim=1)  # (B, d_model)
-    return ({MEAN}).to(vectors.dtype)"""
-WEIGHTED = """weights = real.to(vectors.dtype) / real.sum(dim=1, keepdim=True).clamp_min(1)
-    return (weights.unsqueeze(1) @ vectors).squeeze(1)"""
-SQUARES = """tops, lefts = range(0, images.size(1), size), range(0, images.size(2), size)
-    squares = [images[:, t : t + size, s : s + size].flatten(1) for t in tops for s in lefts]
-    return torch.stack(squares, dim=1)"""
 
 ANSWERS = {
     "mask_tokens": {
-        "one_draw: one random number for each token decides whether and how the token is hidden": (
-            (
-                f"chosen = {CHOSEN}",
-                f"drawn = {DRAWN}\n    chosen = (drawn < 0.15) & (ids != pad_id)",
-            ),
-            (FATE, "fate = drawn / 0.15"),
-        ),
         "coins: coins are tossed with probabilities 0.15, 0.8 and then 0.5, as in `transformers`": (
             (", generator: Generator | None = None", ""),
             (CHOSEN, "torch.bernoulli(0.15 * (ids != pad_id)).bool()"),
@@ -378,24 +361,5 @@ ANSWERS = {
             ("(fate < 0.8)", "masked"),
             ("(fate >= 0.9)", "~masked & torch.bernoulli(torch.full(ids.shape, 0.5)).bool()"),
         ),
-        "exactly_15_percent: exactly 15% of each sentence are chosen, and divided into groups": (
-            (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    {FEW}\n    chosen = order < count"),
-            (FATE, "fate = order / count"),
-        ),
-    },
-    "mean_pool": {
-        "by_product: the real tokens get equal weights, as in attention": (AVERAGE, WEIGHTED),
-        "in_a_loop: the mean is taken over one sequence at a time": (
-            AVERAGE,
-            "return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real)])",
-        ),
-    },
-    "patches": {
-        "by_reshaping: both sides are split, and the two pixel axes are moved next to each other": (
-            CUT,
-            "split = images.unflatten(2, (-1, size)).unflatten(1, (-1, size))\n"
-            "    return split.transpose(2, 3).flatten(3).flatten(1, 2)",
-        ),
-        "by_slices: one square is cut out at a time": (CUT, SQUARES),
     },
 }

@@ -1,4 +1,4 @@
-"""Exercises for chapter 15: trials, known mistakes and correct answers."""
+"""Exercises for chapter 15: trials and known mistakes."""
 
 from collections.abc import Callable
 
@@ -91,5 +91,3 @@ MISTAKES = {
         ),
     },
 }
-
-ANSWERS: dict = {}

@@ -146,12 +146,6 @@ MISTAKES = {
 # right answers
 
 ANSWERS = {
-    "padding_mask": {
-        "by_unsqueeze: the ids are compared with the padding id, and the result is negated": (
-            KEYS,
-            "ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)",
-        ),
-    },
     "causal_mask": {
         "by_comparing: the positions of the queries are compared with those of the keys": (
             f"return {LOWER}",

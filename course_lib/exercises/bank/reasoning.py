@@ -1,4 +1,4 @@
-"""Exercises for chapter 24: trials, known mistakes and correct answers."""
+"""Exercises for chapter 24: trials and known mistakes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -314,60 +314,6 @@ MISTAKES = {
         "end_left_out: the end mark is left out of the answer": (
             "return answer",
             "return [token for token in answer if token != end]",
-        ),
-    },
-}
-
-
-# right answers
-
-ANSWERS = {
-    "majority_vote": {
-        "with_mode: torch's most frequent value": (COUNTED, "answers.mode(dim=0).values"),
-        "by_comparing: for each answer, count the answers to the same question that equal it": (
-            (COUNTED, "answers.gather(0, votes.argmax(dim=0, keepdim=True)).squeeze(0)"),
-            ("    return", "    votes = (answers[:, None] == answers).sum(dim=1)\n    return"),
-        ),
-        "by_sorting: one question at a time, the answer whose list of places is longest": (
-            COUNTED,
-            "torch.tensor([max(each, key=each.count) for each in answers.T.tolist()])",
-        ),
-    },
-    "constrained_step": {
-        "with_where: masked with where, and max instead of argmax": (
-            (CHOSEN, "torch.where(following != -1, logits, -torch.inf).max(dim=-1).indices"),
-            (NEXT, "grammar[state, tokens]"),
-        ),
-        "by_sorting: the first of the sorted tokens that is allowed": (
-            (CHOSEN, "order.gather(1, allowed.argmax(dim=1, keepdim=True)).squeeze(1)"),
-            (
-                "    tokens =",
-                "    order = logits.argsort(dim=1, descending=True)\n"
-                "    allowed = (following >= 0).gather(1, order).long()\n    tokens =",
-            ),
-        ),
-        "by_rows: one row at a time, in plain Python": (
-            CHOSEN,
-            "torch.tensor([max((j for j in range(len(x)) if row[j] >= 0), key=lambda j: x[j])"
-            " for x, row in zip(logits.tolist(), following.tolist())])",
-        ),
-    },
-    "run_with_tool": {
-        "without_engine: the model reads the whole text again for every token": (
-            "engine.step(torch.tensor([new]))",
-            "model(torch.tensor([prompt.tolist() + answer]))[0][:, -1]",
-        ),
-        "by_searching: the answer is searched for the mark that begins the call": (
-            RESULT,
-            "new += tool(answer[len(answer) - answer[::-1].index(begin) :])",
-        ),
-        "collected: the tokens of a call are collected in a list of their own": (
-            ("            start = len(answer) + 1", "            start = []"),
-            (RESULT, "new += tool(start)"),
-            (
-                "        answer += new",
-                "        elif start is not None:\n            start += new\n        answer += new",
-            ),
         ),
     },
 }

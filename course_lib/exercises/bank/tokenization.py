@@ -1,4 +1,4 @@
-"""Exercises for chapter 10: trials, known mistakes and correct answers."""
+"""Exercises for chapter 10: trials and known mistakes."""
 
 from collections.abc import Callable, Mapping
 
@@ -379,53 +379,6 @@ MISTAKES = {
         "unknown_pair: the code looks up the rank of a pair that is not a merge": (
             " if pair in ranks]",
             "]",
-        ),
-    },
-}
-
-
-# right answers
-
-BY_POSITION = """for word in words:
-        for place in range(len(word) - 1):
-            pairs[word[place], word[place + 1]] += words[word]"""
-BEST_RANK = """rank = lambda pair: ranks.get(pair, float("inf"))
-        best = min(pairwise(tokens), key=rank, default=None)"""
-ON_A_STACK = """stack, is_free = [], False  # whether the last token is not yet merged
-    for token in tokens:
-        if is_free and (stack[-1], token) == pair:
-            stack[-1] += token
-            is_free = False
-        else:
-            stack.append(token)
-            is_free = True
-    return tuple(stack)
-    merged = []"""
-FIRST_OF_SORTED = "sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))"
-
-ANSWERS = {
-    "merge_pair": {
-        "on_a_stack: each token is compared with the last one on a stack": (
-            "merged = []",
-            ON_A_STACK,
-        ),
-    },
-    "train_bpe": {
-        "by_sorting: the pairs are sorted by their ids, and max takes the first of the most "
-        "frequent": (BEST, f"max({FIRST_OF_SORTED}, key=pairs.get)"),
-    },
-    "count_pairs": {
-        "by_position: the pair at each position of each word is counted": (LOOP, BY_POSITION),
-    },
-    "apply_merges": {
-        "all_in_order: every merge is tried once, in the order in which the merges were learned": (
-            WHILE,
-            IN_ORDER,
-        ),
-        "until_infinity: pairs that are not merges have an infinite rank": (
-            (FITTING, BEST_RANK),
-            ("if not fitting:", "if best not in ranks:"),
-            (LOWEST, "best"),
         ),
     },
 }

@@ -498,19 +498,4 @@ ANSWERS = {
             (MEAN_OF_REAL, "losses[real].mean()"),
         ),
     },
-    "adam_update": {
-        "in_their_order: the correction is in Kingma and Ba's order": (
-            (M, "m.mul(beta1).add(gradient, alpha=1 - beta1)"),
-            (V_LINE, "v.mul(beta2).addcmul(gradient, gradient, value=1 - beta2)"),
-            (M_HAT, "(1 - beta2**step) ** 0.5 / (1 - beta1**step) * m"),
-            (V_HAT, "v"),
-            ("gradient", "g"),
-            ("step", "t"),
-        ),
-        "by_lerp: the moments are interpolated, and the answer is a list": (
-            (M, "m.lerp(gradient, 1 - beta1)"),
-            (V_LINE, "v.lerp(gradient.pow(2), 1 - beta2)"),
-            (f"{QUOTIENT}, m, v", "[m_hat.div(v_hat.pow(0.5).add(eps)), m, v]"),
-        ),
-    },
 }

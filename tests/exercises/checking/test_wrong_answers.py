@@ -13,7 +13,7 @@ from course_lib.exercises.bank import (
     transformer,
 )
 from course_lib.exercises.checking.check import examine
-from course_lib.exercises.checking.exercise import find_exercise, right_ways
+from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.mistake import course_source, define
 
 IN_TEXTBOOKS = {
@@ -123,9 +123,11 @@ def test_a_planted_mistake_fails_the_stage_that_checks_it(name, stage, old, new)
 
 
 def test_a_search_that_never_ends_and_an_option_that_is_missing_are_told_apart():
-    (search,) = (way for way in right_ways("batch_by_tokens") if way.name == "by_searching")
-    source = search.source.replace("> tokens for pair", "> 1e9 for pair")
-    endless = define(source, "batching", "batch_by_tokens", "<search>")
+    endless = book(
+        "batch_by_tokens",
+        ("if sum(lengths[pair]) > tokens", "while sum(lengths[pair]) > tokens"),
+        ("raise ValueError(", "str("),
+    )
     report = examine("batch_by_tokens", endless)
     assert report.missed == ["input checks"] and "raises TimeoutError" in report.detail
     unclipped = (
