@@ -4,7 +4,6 @@ import html
 import inspect
 import math
 import re
-import sys
 from collections import Counter
 
 import pytest
@@ -128,16 +127,6 @@ def test_every_error_that_a_stub_promises_is_asked_for(name):
     assert not exercise.rejects or asked.count("raises ValueError") >= len(exercise.rejects)
 
 
-@pytest.mark.parametrize("name, sizes", [("MultiHeadAttention", ()), ("attention_flops", (4, 5))])
-def test_d_model_need_not_be_a_multiple_of_num_heads_if_both_widths_are_given(name, sizes):
-    definition = find_exercise(name).definition
-    assert "d_k or d_v is missing" in " ".join(definition.__doc__.split())
-    assert definition(10, 3, *sizes, d_k=4, d_v=2)
-    for width in ({"d_k": 4}, {"d_v": 2}):
-        with pytest.raises(ValueError, match="cannot be split"):
-            definition(10, 3, *sizes, **width)
-
-
 @every_exercise
 def test_an_untouched_stub_is_not_attempted(name):
     exercise = find_exercise(name)
@@ -168,27 +157,6 @@ def test_a_check_says_that_a_stub_is_not_an_attempt(name):
         assert not report.passed and report.hint
     assert "class itself" in examine("LayerNorm", lambda x: x).hint
     assert "function itself" in examine("causal_mask", nn.Linear).hint
-
-
-class _Endless:
-    """An object that raises an error whatever you do with it."""
-
-    def __getattr__(self, name):
-        raise RuntimeError("no")
-
-
-def test_a_check_returns_whatever_the_attempt_does():
-    def falls_into_itself(*args, **kwargs):
-        return falls_into_itself(*args, **kwargs)
-
-    def divides(*args, **kwargs):
-        return 1 / 0
-
-    answers = (lambda *_, **__: None, lambda *_, **__: {}, lambda *_, **__: _Endless())
-    for candidate in (*answers, falls_into_itself, divides, lambda *_, **__: sys.exit(3)):
-        for name in ("scaled_dot_product_attention", "causal_mask", "warmup_inverse_sqrt"):
-            report = examine(name, candidate)
-            assert not report.passed and report.hint
 
 
 def calls_the_kernel(query, key, value, mask=None):
@@ -260,33 +228,19 @@ def test_a_report_is_shown_as_text():
     box = Report("x", False, hint="Call `a(b)` *twice*, not 2 * 3 * 4.")._repr_html_()
     assert "Call <code>a(b)</code> <em>twice</em>, not 2 * 3 * 4." in box
     assert not re.search(r"[^-]color:", box), "text has the color of the theme"
-    stages = (Stage("formula", True, True), Stage("dropout", False, False))
-    assert "core: ✓ formula · extras: ○ dropout" in repr(Report("x", True, stages=stages))
+    stages = Stage("formula", True, True), Stage("mask", True, False, True)
+    box = repr(Report("x", False, stages=(*stages, Stage("bias", False, False, True))))
+    assert box.split("\n")[1] == "core: ✓ formula ✗ mask · extras: ○ bias"
 
 
-def test_only_the_first_stage_that_fails_is_wrong_until_the_core_passes():
-    def ladder(passed: bool) -> str:
-        stages = [Stage("formula", True, True), Stage("mask", True, passed, not passed)]
-        stages += [Stage(name, False, False, True) for name in ("bias", "dropout")]
-        return repr(Report("x", passed, stages=tuple(stages))).split("\n")[1]
-
-    assert ladder(False) == "core: ✓ formula ✗ mask · extras: ○ bias ○ dropout"
-    assert ladder(True) == "core: ✓ formula ✓ mask · extras: ○ bias ○ dropout"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "largest error: f(x)[0, 1] is (1, 2), expected [3]",
-        "f(x)[0, 1]: (1, 2), expected [3]",
-        "f(x)[0, 1] has the shape (1, 2), expected [3]",
-    ],
-)
-def test_what_is_compared_is_a_table(line):
-    box = Report("x", False, detail=f"{line}\nline: return x")._repr_html_()
-    cells = re.findall("<td[^>]*>(.*?)</td>", box)
-    assert cells == ["", "yours", "expected", "f(x)[0, 1]", "(1, 2)", "[3]"]
-    assert re.findall("<pre[^>]*>(.*?)</pre>", box) == ["line: return x"]
+def test_the_entry_with_the_largest_error_is_compared_in_a_table():
+    right = torch.ones(3, 4)
+    right[0, 1] = -math.inf  # in both
+    mine = right.clone()
+    mine[1, 2], mine[2, 3] = -5.0, 4.9
+    detail = largest("output", mine, right)
+    cells = re.findall("<td[^>]*>(.*?)</td>", Report("x", False, detail=detail)._repr_html_())
+    assert cells == ["", "yours", "expected", "output[1, 2]", "-5", "1"]
 
 
 def altered(value):
@@ -307,21 +261,3 @@ def test_the_sentences_of_questions_and_stages_read_well():
         told += [failure.sentence for failure in complaints(find_exercise(name), wrong)]
     assert len(told) > 900
     assert [sentence for sentence in told if ODD.search(sentence)] == []
-
-
-@pytest.mark.parametrize(
-    "wrong, told",
-    [
-        ({(1, 2, 3): -5.0, (0, 0, 0): 2.0, (2, 3, 4): 4.9}, "output[1, 2, 3] is -5, expected 1"),
-        ({(2, 0, 4): 8.0, (0, 1, 0): -5.0}, "output[2, 0, 4] is 8, expected 1"),
-        ({(0, 3, 1): math.nan, (1, 1, 1): 1e9}, "output[0, 3, 1] is nan, expected 1"),
-    ],
-    ids=["below", "above", "nan"],
-)
-def test_the_report_shows_the_entry_with_the_largest_error(wrong, told):
-    right = torch.ones(3, 4, 5)
-    right[0, 0, 1] = -math.inf  # in both
-    mine = right.clone()
-    for place, value in wrong.items():
-        mine[place] = value
-    assert largest("output", mine, right) == f"largest error: {told}"

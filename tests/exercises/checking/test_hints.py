@@ -13,7 +13,7 @@ from course_lib.exercises.checking.check import examine
 from course_lib.exercises.checking.exercise import find_exercise
 from course_lib.exercises.checking.matching import expected_outcomes
 from course_lib.exercises.checking.mistake import define
-from course_lib.exercises.checking.outcomes import Outcome, differences, leaves
+from course_lib.exercises.checking.outcomes import leaves
 
 ATTENTION = "scaled_dot_product_attention"
 
@@ -70,27 +70,7 @@ def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name, old, new
             "weights, weights @ value",
             "output and weights are returned in the wrong order",
         ),
-        (
-            ATTENTION,
-            "weights @ value,",
-            "weights.bernoulli() @ value,",
-            "the same inputs must give the same output",
-        ),
-        (
-            ATTENTION,
-            "weights = scores",
-            "value, weights = value.float(), scores.float()",
-            "float64",
-        ),
         ("EncoderLayer", "(y, y, y, mask)[0]", "(y, y, y, mask)", "A pair was passed where one"),
-        (
-            "EncoderLayer",
-            "lambda y: self.self_attn(y, y, y, mask)[0]",
-            "self.self_attn(x, x, x, mask)[0]",
-            "A function is needed here",
-        ),
-        ("EncoderLayer", "return self", "return 2 * self", "Only AddNorm adds x and normalizes"),
-        ("Encoder", "x = layer(x, mask)", "x = layer(x, mask).abs()", "the output of the previous"),
         ("EncoderLayer", "super().__init__()", "pass", "Call super().__init__() first"),
     ],
 )
@@ -99,37 +79,12 @@ def test_a_hint_says_in_plain_words_what_is_wrong(name, old, new, words):
     assert not report.passed and words in f"{report.hint} {report.detail}"
 
 
-@pytest.mark.parametrize(
-    "name, edits, option",
-    [
-        (
-            "Transformer",
-            [(", c.norm_first, c.activation)", ")"), (", d_k=c.d_k, d_v=c.d_v", "")],
-            "norm_first=True, activation='gelu', d_k=5 and d_v=7",
-        ),
-        ("DecoderOnly", [("d_k=c.d_k, d_v=c.d_v", "d_k=c.d_v, d_v=c.d_k")], "d_k=5 and d_v=7"),
-        ("EncoderLayer", [("d_k=d_k, d_v=d_v", "d_k=d_v, d_v=d_k")], "d_k=4 and d_v=7"),
-        ("DecoderLayer", [("d_k=d_k, d_v=d_v", "d_k=d_v, d_v=d_k")], "d_k=5 and d_v=7"),
-    ],
-)
-def test_an_option_that_a_part_does_not_get_is_not_blamed_on_the_formula(name, edits, option):
-    report = examine(name, altered(name, *edits))
+def test_an_option_that_a_part_does_not_get_is_not_blamed_on_the_formula():
+    report = examine(
+        "EncoderLayer", altered("EncoderLayer", ("d_k=d_k, d_v=d_v", "d_k=d_v, d_v=d_k"))
+    )
     assert report.passed and report.mistake is None
-    assert report.hint == f"With {option}: does every part that needs this option get it?"
-
-
-def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
-    report = examine(ATTENTION, altered(ATTENTION, ("key.mT", "key")))
-    assert report.kind == "runs" and "RuntimeError" in report.hint
-    assert "write A @ B.mT" in report.hint
-    assert "scores = (query / math.sqrt(d_k)) @ key" in report.detail
-    assert "query (2, 3, 4, 6)" in report.detail and "key (2, 3, 5, 6)" in report.detail
-
-    def squared(x):
-        return x @ x
-
-    report = examine(ATTENTION, lambda query, *_, **__: squared(query))
-    assert "return x @ x" in report.detail, "show the learner's innermost line"
+    assert report.hint.startswith("With d_k=4 and d_v=7: does every part that needs this option")
 
 
 def test_a_global_variable_that_an_answer_reads_is_named():
@@ -164,17 +119,6 @@ def test_two_mistakes_are_both_mentioned():
     assert report.second.startswith("With length 1: ") and report.second not in report.hint
     assert f"There is also a second problem. {report.second}" in repr(report)
     assert f"problem</summary>{report.second}</details>" in report._repr_html_()
-
-
-def test_an_unwritten_part_does_not_hide_a_mistake():
-    scale = "self.src_embedding(src) * math.sqrt(self.config.d_model)"
-    wrong = altered("Transformer", (scale, "self.src_embedding(src)"))
-
-    def forward(self, src, tgt):
-        raise NotImplementedError
-
-    wrong.forward = forward
-    assert examine("Transformer", wrong).mistake == "scale_missing_source"
 
 
 def test_a_check_prints_an_answers_output_once_and_hides_its_warnings(capsys):
@@ -241,49 +185,3 @@ def test_an_option_that_works_in_some_trials_is_not_called_unused():
     extras = 'scores = scores.masked_fill(~mask, float("-inf"))'
     report = examine(ATTENTION, altered(ATTENTION, ("math.sqrt(d_k)", "1.0"), (extras, "pass")))
     assert report.mistake == "scale_missing" and report.second
-
-
-def test_a_gradient_with_another_shape_is_wrong():
-    right = Outcome({"output": torch.ones(3)}, {"weight": torch.ones(3)})
-    other = Outcome({"output": torch.ones(3)}, {"weight": torch.ones(1)})
-    assert not list(differences(right, right, "equality", ""))
-    (failure,) = differences(other, right, "equality", "")
-    assert failure.kind == "gradients" and "shape" in failure.sentence
-
-
-@pytest.mark.parametrize("wanted", [[1, 2], []])
-def test_a_list_with_more_entries_than_expected_is_wrong(wanted):
-    seen, right = Outcome({"ids": [*wanted, 3]}), Outcome({"ids": wanted})
-    assert not list(differences(right, right, "equality", ""))
-    assert [failure.kind for failure in differences(seen, right, "equality", "")] == ["shape"]
-
-
-def test_an_add_norm_that_takes_the_output_of_the_sub_layer_gets_a_hint():
-    class AddNorm(nn.Module):
-        def __init__(self, d_model, dropout=0.0, norm_first=False):
-            super().__init__()
-            self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-        def forward(self, x, output):
-            return self.norm(x + self.dropout(output))
-
-    report = examine("AddNorm", AddNorm)
-    assert not report.passed and "You receive the sub-layer itself" in report.hint
-    AddNorm.forward = lambda self, x, output: self.norm(x + output)
-    assert "so call it: sublayer(x)" in examine("AddNorm", AddNorm).hint
-
-
-def test_logits_that_no_engine_keeps_may_be_changed():
-    again = (
-        "model.decode(F.pad(ids[rows, :position], (1, 0), value=bos_id), memory[rows], src[rows])"
-    )
-    edits = (
-        (
-            "engine = decoding_engine(model, src, limit, use_cache=use_cache)",
-            "memory = model.encode(src)",
-        ),
-        ("engine.step(tokens.unsqueeze(1)).clone()", f"{again}[:, -1]"),
-        ("engine.reorder(unfinished, unfinished)", "pass"),
-    )
-    report = examine("greedy_decode", altered("greedy_decode", *edits))
-    assert report.complete, report
