@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,16 +60,6 @@ def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
 
-def test_an_answer_that_passed_in_an_earlier_edition_stays_done(library):
-    old = {"causal_mask": {"state": "correct", "mistake": None}}
-    (library / "progress.json").write_text(json.dumps(old))
-    for _ in range(2):
-        note(WRONG)
-        shown = {item.name: state for item, state in progress().states.items()}
-        assert shown["causal_mask"] == "correct"
-        assert noted(library, "causal_mask") == {"state": "not yet", "mistake": "transposed"}
-
-
 def test_chapters_that_run_at_the_same_time_keep_every_result(library):
     names = {f"task {number}" for number in range(60)}
     with ThreadPoolExecutor(4) as chapters:
@@ -87,32 +76,14 @@ def test_without_a_package_no_progress_is_kept(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    "text", ["{", "[1]", "[" * 100_000, '{"causal_mask": {"state": "great"}}', "\udc80"]
-)
-def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
-    content = text.encode(errors="surrogateescape")
+def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys):
+    content = b"[" * 100_000
     for number in (1, 2):
         (library / "progress.json").write_bytes(content)
         assert note(WRONG) is WRONG and kept(library)["causal_mask"]["state"] == "not yet"
         assert (library / f"progress.json.aside-{number}").read_bytes() == content
         (line,) = capsys.readouterr().err.splitlines()
         assert "progress.json" in line and f"progress.json.aside-{number}" in line
-
-
-def test_a_folder_in_place_of_a_file_is_moved_aside(library, capsys):
-    (library / "progress.json").mkdir()
-    assert note(RIGHT).passed and kept(library)["causal_mask"]["state"] == "correct"
-    assert (library / "progress.json.aside-1").is_dir()
-
-
-def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
-    note(WRONG)
-    monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
-    assert note(RIGHT).passed
-    assert capsys.readouterr().err == "your progress could not be saved: no room\n"
-    assert kept(library)["causal_mask"]["state"] == "not yet"
-    assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
 
 # --- what is shown
@@ -148,27 +119,6 @@ def test_the_command_lists_every_exercise():
     )
 
 
-def test_the_library_lists_its_parts_and_marks_those_that_are_done():
-    more = SOME | {Item("FeedForward", 5, "build", 30): "correct"}
-    assert Progress(more).parts() == (
-        "2 of 3 parts pass their checks\n"
-        "\n"
-        "masks             ✓ causal_mask  ○ padding_mask\n"
-        "feed_forward      ✓ FeedForward"
-    )
-
-
-def test_nothing_is_left_at_the_end():
-    done = Progress(dict.fromkeys(SOME, "correct"))
-    assert done.bars().startswith("3 of 3 done\n") and done.listing().startswith("3 of 3 done\n")
-
-
-def test_the_card_has_a_row_for_each_chapter():
-    cells = re.findall("<td[^>]*>(.*?)</td>", Progress(SOME)._repr_html_())
-    first, second = ("0 of 1 done, about 0 h 3 min left", "1 of 2 done, about 1 h 10 min left")
-    assert cells == ["✗ Chapter 00", first, "◐ Chapter 06 · masks", second]
-
-
 def test_an_answer_that_passed_is_counted_and_followed_by_the_next_item():
     shown = Progress(SOME | {Item("padding_mask", 6, "build", 70): "correct"})
     assert shown.after("guess") == ""
@@ -180,15 +130,6 @@ def test_an_answer_that_passed_is_counted_and_followed_by_the_next_item():
     )
     new = Progress(dict.fromkeys(SOME, "not attempted")).after("causal_mask")
     assert new == "`causal_mask` is done: 1 of 2. Next: `padding_mask` (70 min)."
-
-
-def test_each_chapter_has_a_bar():
-    assert Progress(SOME).bars() == (
-        "1 of 3 done; the next one takes about 3 min\n"
-        "\n"
-        "✗ Chapter 00                   ░░░░░░░░░░   0 of  1    3 min left\n"
-        "◐ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
-    )
 
 
 # --- course progress
