@@ -8,13 +8,8 @@ from course_lib.exercises.questions.clinic import (
     causes,
     clinic,
     examine_fix,
-    try_probe,
 )
 from course_lib.exercises.questions.clinic_cases import CASES, DECOYS
-from course_lib.exercises.questions.clinic_models import Patient
-
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-
 
 FIX = ("mask = padding_mask(tgt", "mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt")
 
@@ -26,32 +21,10 @@ def new_charts(monkeypatch, tmp_path):
     clinic.cache_clear()
 
 
-@every_case
-def test_a_case_has_its_symptom_a_probe_catches_it_and_the_correct_model_is_fine(case):
-    ill, right = Patient(case.mistakes), Patient()
-    assert case.measure(ill)[1] and not case.measure(right)[1]
-    assert not try_probe(case, ill, case.probe).passed
-    assert try_probe(case, right, case.probe).passed
-
-
-@pytest.mark.parametrize("case", [CASES[0], CASES[5]], ids=["fresh", "trained"])
-def test_no_probe_raises_an_alarm_on_the_correct_model(case):
-    assert CASES[0].fresh and not CASES[5].fresh
-    alarms = [name for name in PROBES_BY_NAME if not try_probe(case, Patient(), name).passed]
-    assert not alarms
-
-
 def test_the_name_of_a_case_does_not_reveal_its_cause_and_every_cause_is_used_once():
     assert len(set(causes())) == len(CASES) + len(DECOYS)
     assert {probe for _, probe in DECOYS.values()} <= set(PROBES_BY_NAME)
     assert not any(case.cause.replace(" ", "_") in case.name for case in CASES)
-
-
-def test_the_score_counts_each_probe_once_over_all_runs():
-    assert clinic("loss_near_zero").score == 0
-    for probes in (["context"], ["context", "causality"], "causality"):
-        diagnose("loss_near_zero", probes)
-    assert clinic("loss_near_zero").score == 2
 
 
 def test_a_case_without_an_answer_states_the_next_step():
@@ -68,44 +41,20 @@ def test_a_case_without_an_answer_states_the_next_step():
     last = diagnose("loss_near_zero", ["causality"], "causal missing", FIX)
     assert last.complete and CASES[0].mistakes[0].seen in last.detail.splitlines()[-1]
     assert last.hint.startswith("The symptom: the final loss is")
+    assert clinic("loss_near_zero").score == 1  # a probe counts once
 
 
-@pytest.mark.parametrize("cause", ["plain list", "bad luck", 3])
-def test_a_wrong_cause_gets_an_answer_without_code(cause):
-    report = diagnose("loss_near_zero", ["causality"], cause, ("a", "b"))
+def test_a_wrong_cause_gets_an_answer_without_code():
+    report = diagnose("loss_near_zero", ["causality"], "plain list", ("a", "b"))
     assert not report.passed and "def hidden" not in report.detail
-    assert "parameters registered" in report.hint or "is not one of the causes" in report.hint
-
-
-def test_a_probe_that_was_not_chosen_reveals_nothing():
-    for probes, said in [("context", "Does it?"), (["context", "causality"], "as it does here")]:
-        hint = diagnose("loss_near_zero_again", probes, "causal missing").hint
-        assert hint.endswith(said) or said in hint
-    assert "it is quiet" in diagnose("loss_near_zero", "determinism", "dropout in eval mode").hint
-
-
-@pytest.mark.parametrize("blank", [..., None, ""])
-def test_an_empty_answer_is_not_a_wrong_answer(blank):
-    assert not diagnose("loss_near_zero", blank, "causal missing", blank).attempted
-    assert not diagnose("loss_near_zero", ["causality"], blank, blank).attempted
-    assert diagnose("loss_near_zero", ["causality"], "causal missing", blank).attempted
-
-
-def test_a_probe_that_does_not_exist_gets_an_answer_and_does_not_count():
-    report = diagnose("loss_near_zero", ["causalty"])
-    assert report.attempted and clinic("loss_near_zero").score == 0
-    assert "no probe 'causalty'" in report.hint
-    assert "no probe -17.25" in diagnose("loss_near_zero", -17.25, -17.25, -17.25).hint
+    assert "parameters registered" in report.hint
 
 
 @pytest.mark.parametrize(
     ("fix", "said"),
     [
         (("zzz", "y"), "no 'zzz' in Transformer"),
-        (("mask = padding", "mask = = padding"), "SyntaxError"),
         (("mask = padding", "mask = padding"), "The symptom is still there"),
-        (3, "Write a pair (old, new)"),
-        ("mask = padding", "Write a pair (old, new)"),
         ([("a", "b"), ("c",)], "Write a pair (old, new)"),
     ],
 )

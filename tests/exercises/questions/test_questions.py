@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.exercises import check, clinic, diagnose, known_mistakes, predict, score_test
+from course_lib.exercises import check, clinic, predict, score_test
 from course_lib.exercises.checking.report import UNTOUCHED
-from course_lib.exercises.questions.mutation_score import TESTS, judge_test, outcome
+from course_lib.exercises.questions.mutation_score import TESTS, judge_test
 from course_lib.exercises.questions.predictions import Prediction, judge_prediction
 from course_lib.exercises.questions.question import find, questions
 
@@ -64,7 +64,6 @@ def test_a_tensor_or_an_array_with_one_element_is_a_number(shape):
 
 
 DONE = "Your test catches every required mistake"
-MORE = "You can go on."
 
 
 def not_written(*_):
@@ -102,34 +101,6 @@ def test_a_good_test_is_scored_by_the_mistakes_that_it_finds():
     report = score_test("test_of_the_past", my_test)
     assert report.passed
     assert report.detail == f"{DONE}, and every other one that its inputs can reveal."
-
-
-def test_a_good_test_that_could_catch_more_is_praised_and_shown_the_next_step():
-    def my_test(causal_mask):
-        seen = causal_mask(4)
-        assert seen[0].tolist() == [True, False, False, False] and seen[3, 3]
-
-    report = score_test("test_of_the_past", my_test)
-    praise, _, names = report.detail.partition("\n")
-    caught, others = (int(word) for word in praise.split() if word.isdigit())
-    (question,) = (each for each in TESTS if each.name == report.name)
-    raised = [outcome(my_test, wrong)[0] is not None for _, wrong in question.wrong().values()]
-    assert report.passed and 0 < caught == sum(raised) - len(question.must) < others
-    assert praise == f"{DONE}, and {caught} of {others} others that its inputs can reveal. {MORE}"
-    assert names.startswith("Other tests are for: ") and names.count(",") + 1 == min(
-        others - caught, 5
-    )
-
-
-def test_a_score_counts_only_mistakes_that_the_arguments_of_a_test_can_show():
-    def my_test(masks):
-        assert masks(1).item(), "a single token must attend to itself"
-
-    report = score_test("test_of_the_past", my_test)
-    alone = [m for m in known_mistakes("causal_mask") if m.name == "causal_without_itself"]
-    assert len(alone) == 1 and not report.passed
-    found, shown = (int(word) for word in report.detail.split() if word.isdigit())
-    assert 1 <= found <= shown < len(known_mistakes("causal_mask")) - 1
 
 
 def places(checks):
@@ -183,8 +154,6 @@ def test_a_passed_test_names_the_mistakes_that_it_does_not_find():
     assert "Other tests are for: mask inverted, mask ignored, " in detail and detail.endswith(
         " more"
     )
-    whole = score_test("test_of_the_past", lambda mask: assert_close(mask(3), mask(9)[:3, :3]))
-    assert not whole.passed and "not found" not in whole.detail
 
 
 def test_the_score_says_when_the_sizes_of_the_inputs_hide_a_mistake():
@@ -197,10 +166,6 @@ def test_the_score_says_when_the_sizes_of_the_inputs_hide_a_mistake():
 
     assert "make d_v ≠ d_k" in score_test("test_of_attention", shapes(6)).hint
     assert "d_v ≠ d_k" not in score_test("test_of_attention", shapes(7)).hint
-    one = score_test(
-        "test_of_places", lambda layer: layer(4, 9)(torch.ones(1, 1, 4)).tolist()[0][0]
-    )
-    assert "use several sentences of several words" in one.hint
 
 
 ROUNDED = " If its numbers are rounded, write `assert_close(…, rtol=0, atol=0.01)`."
@@ -210,25 +175,15 @@ def close_to_two_decimals(share):
     assert_close(share(torch.tensor([[1.0, 0.0]])), torch.tensor([[0.73, 0.27]]))
 
 
-def equal_to_three_decimals(share):
-    assert share(torch.tensor([[1.0, 0.0]]))[0, 0] == 0.731
-
-
 def equal_to_a_formula(share):
     assert share(torch.tensor([[3.0, 0.0]]))[0, 0].item() == math.exp(3) / (1 + math.exp(3))
-
-
-def close_to_a_wrong_number(share):
-    assert_close(share(torch.tensor([[1.0, 0.0]])), torch.tensor([[0.75, 0.25]]))
 
 
 @pytest.mark.parametrize(
     "test, advice",
     [
         (close_to_two_decimals, ROUNDED),
-        (equal_to_three_decimals, ROUNDED),
         (equal_to_a_formula, " Try `assert_close`."),
-        (close_to_a_wrong_number, ""),
     ],
 )
 def test_a_false_alarm_comes_with_advice_that_helps(test, advice):
@@ -240,15 +195,8 @@ def test_a_false_alarm_comes_with_advice_that_helps(test, advice):
     "ask, name, near",
     [
         (lambda name: check(name, print), "causal_mas", "did you mean causal_mask"),
-        (known_mistakes, "causal_mas", "did you mean causal_mask"),
         (lambda name: predict(name, 16), "length_of_row_500", "length_of_row_499"),
         (lambda name: score_test(name, print), "test_of_the_pats", "test_of_the_past"),
-        (
-            lambda name: find(name, Prediction),
-            "test_of_the_past",
-            "in course_lib.exercises.questions",
-        ),
-        (diagnose, "loss_near_zer0", "did you mean loss_near_zero"),
         (clinic("loss_near_zero").probe, "causalty", "did you mean causality"),
     ],
 )
