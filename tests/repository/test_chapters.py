@@ -6,7 +6,6 @@ import copy
 import dis
 import io
 import re
-import sys
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -14,12 +13,10 @@ from types import CodeType
 import chapter_times
 import embed_pictures
 import nbformat
-import new_chapter
 import pytest
 import sizes
 from code_metrics import code_lines
 from explorer_page import EXPLORERS
-from notebook_sections import printed_bodies, sections
 from PIL import Image
 
 from course_lib.exercises.checking.exercise import find_exercise
@@ -43,7 +40,6 @@ CHAPTERS = chapters()
 TRIPS = [path for path in pages() if path not in CHAPTERS]
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
-TEMPLATE = (new_chapter.TEMPLATE / "chapter.md").read_text(encoding="utf-8")
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 page = pytest.mark.parametrize("path", [*CHAPTERS, *TRIPS], ids=lambda path: path.stem)
@@ -66,6 +62,17 @@ def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
     return [cell for cell in read(path).cells if cell.cell_type == kind]
 
 
+def sections(cells: list[nbformat.NotebookNode]) -> list[tuple[str, list]]:
+    """Split a chapter at its ``##`` headings; the opening has an empty heading."""
+    found = [("", [])]
+    for cell in cells:
+        heading = re.search(r"^## (.+)", cell.source, re.M)
+        if cell.cell_type == "markdown" and heading:
+            found.append((heading[1], []))
+        found[-1][1].append(cell)
+    return found
+
+
 def test_every_chapter_is_named_by_a_number_and_a_noun_and_a_side_trip_by_its_chapter():
     assert all(re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?\.ipynb", path.name) for path in CHAPTERS)
     assert [int(path.name[:2]) for path in CHAPTERS] == list(range(len(CHAPTERS)))
@@ -85,15 +92,6 @@ def test_the_first_code_cell_says_how_to_install_the_course(path):
     assert first in setup_of(cells(path, "code"))
 
 
-@pytest.mark.parametrize("missing", [False, True])
-def test_the_guard_prints_only_if_the_course_is_missing(monkeypatch, capsys, missing):
-    if missing:
-        monkeypatch.setitem(sys.modules, "course_lib", None)
-    exec(GUARD.search(TEMPLATE)[0], {})
-    told = "Install the course first: %pip install /path/to/the/course\n"
-    assert capsys.readouterr().out == told * missing
-
-
 @page
 def test_a_chapters_file_is_small_and_has_few_guesses(path):
     assert path.stat().st_size <= MEGABYTE
@@ -108,11 +106,6 @@ def test_the_question_of_a_guess_is_asked_once_and_not_hidden_with_its_answer():
     questions = [ast.parse(source).body[0].value.args[0].value for source in asked]
     assert len(questions) == len(set(questions)) > 0
     assert all(source.startswith("guess(\n") for source in asked), "JupyterLab shows the first line"
-
-
-@page
-def test_no_cell_above_a_stub_shows_its_body(path):
-    assert not list(printed_bodies(read(path).cells))
 
 
 def test_every_page_says_how_long_the_chapters_take():

@@ -21,17 +21,6 @@ def test_every_result_is_shown_somewhere():
     assert pages.count("<!-- results: ") == pages.count("<!-- end -->")
 
 
-def test_a_ratio_is_in_its_row_and_column(monkeypatch):
-    ratio = {"median": 1.234, "min": 1.0, "max": 2.0}
-    row = {"name": "bfloat16", "table": "training step, base", "ratio": ratio}
-    monkeypatch.setattr(update_results, "bench", lambda part: {"part": part, "rows": [row]})
-    written = update_results.bench_table(
-        "training", {"x": "other", "bfloat16": "ours"}, "table", update_results.SIZES
-    )
-    assert written.splitlines()[0] == "|  | small | base |"
-    assert written.splitlines()[2:] == ["| other | – | – |", "| ours | – | 1.23 (1.00 to 2.00) |"]
-
-
 def test_number_words_were_measured_as_described_on_the_page():
     entries = update_results.read_entries(update_results.NUMBERS)
     wanted = [(to, seed) for to in ("de", "fr", "zh") for seed in (0, 1, 2)]

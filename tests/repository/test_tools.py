@@ -1,12 +1,9 @@
 """The tools save chapters, choose and run tests, and start new chapters."""
 
 import copy
-import json
 import re
 import shutil
-import subprocess
 
-import changed_files
 import navigation
 import nbformat
 import new_chapter
@@ -94,17 +91,6 @@ def test_all_parts_run_even_after_failures(monkeypatch, capsys):
     assert "11 passed, 3 failed, 1 skipped" in printed
 
 
-def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
-    good = run_tests.run("good", ["-c", "print(7)"], tmp_path, beside=True)
-    assert good[::2] == ((1, 0, 0), "7\n")
-    assert run_tests.run("bad", ["-c", "raise SystemExit(3)"], tmp_path)[0] == (0, 1, 0)
-    report = tmp_path / "part.xml"
-    report.write_text('<a><testsuite tests="9" skipped="2" failures="1" errors="0"/></a>')
-    assert run_tests.counted(report, code=1) == (6, 1, 2)
-    report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
-    assert run_tests.counted(report, code=3) == (7, 1, 2), "the runner itself failed"
-
-
 def test_a_module_selects_its_tests_doctests_exercises_and_chapter():
     parts, beside = quick_tests.select(["course_lib/masks.py"])
     tests = ["course_lib/masks.py", quick_tests.ALWAYS, "tests/test_masks.py"]
@@ -113,49 +99,16 @@ def test_a_module_selects_its_tests_doctests_exercises_and_chapter():
     assert beside["chapters"][-1] == "notebooks/06_masks.ipynb"
 
 
-def test_a_file_counts_as_changed_until_it_is_synced(monkeypatch, tmp_path):
-    monkeypatch.setattr(changed_files, "ROOT", tmp_path)
-    monkeypatch.setattr(changed_files, "STATE", tmp_path / ".git" / "state" / "sync.json")
-    chapter = tmp_path / "01_a.ipynb"
-
-    def write(prose, code):
-        cells = [("markdown", prose), ("code", code)]
-        cells = [{"cell_type": kind, "source": [source]} for kind, source in cells]
-        chapter.write_text(json.dumps({"cells": cells}))
-
-    write("old", "1")
-    for command in ("init", "add .", "-c user.name=a -c user.email=a@b commit -m first"):
-        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True, capture_output=True)
-    assert changed_files.since_sync() == set()
-    write("new", "1")
-    assert changed_files.since_sync() == {"01_a.ipynb"}
-    write("new", "2")
-    assert changed_files.since_sync() == {"01_a.ipynb", "01_a.ipynb: code"}
-    changed_files.keep()
-    assert changed_files.since_sync() == set()
-    write("old", "1")  # as in the last commit
-    assert changed_files.since_sync() == {"01_a.ipynb", "01_a.ipynb: code"}
-
-
 @pytest.mark.parametrize(
     ("file", "executed", "left"),
     [
         ("course_lib/exercises/bank/masks.py", ["06_masks"], ["00_start_here", "07_encoder"]),
-        ("course_lib/exercises/bank/encoder.py", ["07_encoder", "16_bug_clinic"], ["06_masks"]),
-        ("course_lib/masks.py", ["09_transformer", "12_decoding"], ["01_attention"]),
-        ("course_lib/records/ablation.json", ["18_decoder_only"], ["17_real_translation"]),
-        ("notebooks/06_masks.ipynb: code", ["06_masks"], ["07_encoder"]),
         ("notebooks/06_masks.ipynb", [], ["06_masks"]),
     ],
 )
 def test_a_chapter_is_executed_if_its_inputs_changed(file, executed, left):
     assert all(sync.reason(f"notebooks/{name}.ipynb", {file}) for name in executed)
     assert not any(sync.reason(f"notebooks/{name}.ipynb", {file}) for name in left)
-
-
-@pytest.mark.parametrize("name", ["6_masks", "99_Try", "06_hiding", "99_masks"])
-def test_an_invalid_or_used_chapter_name_is_rejected(name):
-    assert new_chapter.problem(name) and not new_chapter.problem("99_new_idea")
 
 
 def follows_the_rules(path):
