@@ -1,6 +1,5 @@
 """Small decoders in the styles of well-known code, with traits that once raised false alarms."""
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -11,25 +10,22 @@ VOCAB, WIDTH, HEADS, PAD = 40, 32, 4, 0
 
 
 class Attention(nn.Module):
-    """Causal self-attention whose scores are scaled, capped and limited to a window."""
+    """Causal self-attention whose scores are scaled and limited to a window."""
 
-    def __init__(self, scale: float | None = None, cap: float = math.inf, window: int = 99) -> None:
+    def __init__(self, scale: float | None = None, window: int = 99) -> None:
         super().__init__()
-        self.scale, self.cap, self.window = scale or (WIDTH // HEADS) ** -0.5, cap, window
+        self.scale, self.window = scale or (WIDTH // HEADS) ** -0.5, window
         self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
         self.out = nn.Linear(WIDTH, WIDTH)
-        self.weights = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend to the last tokens, and store the weights, as a tutorial does."""
+        """Attend to the last tokens."""
         parts = self.qkv(x).unflatten(-1, (3, HEADS, -1)).transpose(1, 3)  # (B, H, 3, T, d_k)
         query, key, value = parts.unbind(dim=2)
         scores = self.scale * (query @ key.transpose(-2, -1))
-        if self.cap < math.inf:
-            scores = self.cap * torch.tanh(scores / self.cap)
         near = torch.ones_like(scores[0, 0]).tril().triu(1 - self.window).bool()
-        self.weights = scores.masked_fill(~near, -1e9).softmax(dim=-1)
-        return self.out((self.weights @ value).transpose(1, 2).flatten(-2))
+        weights = scores.masked_fill(~near, -1e9).softmax(dim=-1)
+        return self.out((weights @ value).transpose(1, 2).flatten(-2))
 
 
 class Block(nn.Module):
@@ -42,12 +38,11 @@ class Block(nn.Module):
         parts = dict(up=nn.Linear(WIDTH, 64), down=nn.Linear(64, WIDTH), drop=nn.Dropout(0.1))
         self.parts = captured = nn.ModuleDict(parts)
         self.feed_forward = lambda x: captured.drop(captured.down(F.gelu(captured.up(x))))
-        self.gate = nn.Parameter(torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add the outputs of both parts, times a gate that may start at zero."""
-        x = x + self.gate * self.attention(self.norm1(x))
-        return x + self.gate * self.feed_forward(self.norm2(x))
+        """Add the outputs of both parts."""
+        x = x + self.attention(self.norm1(x))
+        return x + self.feed_forward(self.norm2(x))
 
 
 class Decoder(nn.Module):
@@ -96,35 +91,14 @@ def zero_outputs(model: nn.Module) -> None:
             nn.init.zeros_(parameter)
 
 
-def zero_gates(model: nn.Module) -> None:
-    """Initialize as the identity, with gates of zero."""
-    for layer in model.layers:
-        nn.init.zeros_(layer.gate)
-
-
-class OnUnitSphere(nn.Module):
-    """A layer with vectors of length 1, which moves each a part of the way to a new vector."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention, self.up = Attention(), nn.Linear(WIDTH, 64)
-        self.down, self.step = nn.Linear(64, WIDTH), nn.Parameter(torch.full((WIDTH,), 0.2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Move toward the output of attention, and then toward that of the feed-forward part."""
-        for part in (self.attention, lambda x: self.down(F.silu(self.up(x)))):
-            x = F.normalize(x + self.step * (F.normalize(part(x), dim=-1) - x), dim=-1)
-        return x
-
-
 class Translator(nn.Module):
     """A model with ``nn.Transformer``, which uses a special path for padding masks in eval mode."""
 
-    def __init__(self, **options: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(VOCAB, WIDTH, padding_idx=PAD)
         self.positions = nn.Embedding(32, WIDTH)
-        self.transformer = nn.Transformer(WIDTH, HEADS, 2, 2, 64, batch_first=True, **options)
+        self.transformer = nn.Transformer(WIDTH, HEADS, 2, 2, 64, batch_first=True)
         self.head = nn.Linear(WIDTH, VOCAB)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -140,34 +114,12 @@ def own_loss(model: nn.Module, ids: Tensor) -> Tensor:
     return model(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())[1]
 
 
-def backpropagated() -> nn.Module:
-    """Build a model after a training step, which still stores its attention weights."""
-    model = Decoder()
-    own_loss(model, torch.arange(12).view(2, 6)).backward()
-    return model
-
-
-def on_sphere() -> nn.Module:
-    model = Decoder()
-    model.layers = nn.ModuleList(OnUnitSphere() for _ in range(2))
-    return model
-
-
 SHORT = dict(forward=lambda model, ids: model(ids, ids))
 STYLES: dict[str, tuple[Callable[[], nn.Module], dict]] = {
     "a function captures modules": (Decoder, dict(loss=own_loss)),
     "logits of the last position only": (lambda: Decoder(last_only=True), SHORT),
     "output projections start at zero": (lambda: Decoder(initialize=zero_outputs), {}),
-    "gates start at zero": (lambda: Decoder(initialize=zero_gates), {}),
-    "another scale": (lambda: Decoder(scale=0.25), {}),
     "the scale of muP": (lambda: Decoder(scale=0.125), dict(attention_scale=0.125)),
-    "capped scores": (lambda: Decoder(scale=0.25, cap=0.5), {}),
-    "a sliding window": (lambda: Decoder(window=2), {}),
     "a repeated layer": (lambda: Decoder(repeats=2), {}),
-    "vectors of length 1": (on_sphere, {}),
-    "attention weights of a training step": (backpropagated, {}),
-    "16 bit": (lambda: Decoder().bfloat16(), {}),
-    "compiled": (lambda: torch.compile(Decoder(), backend="eager"), {}),
     "nn.Transformer with padding": (Translator, dict(pad_id=PAD)),
-    "nn.Transformer in pre-norm": (lambda: Translator(norm_first=True), dict(pad_id=PAD)),
 }

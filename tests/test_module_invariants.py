@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from dimensions import D_FF, D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, S, T
-from parity import assert_equal, overheard, silenced
+from parity import assert_equal, overheard
 from random_inputs import (
     make_generator,
     make_mask,
@@ -202,22 +202,6 @@ def test_dropout_acts_only_on_embeddings_and_sublayers(name):
     assert len(heard) == len(parts) > 2
     for part, (args, kwargs, output) in heard.items():
         assert_equal(module.get_submodule(part)(*args, **kwargs), output)
-
-
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize(
-    ("which", "silent"), [("attention_dropout", "w_o"), ("activation_dropout", "linear2")]
-)
-def test_the_other_dropouts_act_inside_their_sublayers(name, which, silent):
-    module, inputs = build(name, **{which: 1.0}), draw(name)
-    still = silenced(module, *parts_of(module, silent)).eval()
-    assert_equal(run(name, module, inputs), run(name, still, inputs))
-
-
-@pytest.mark.parametrize("name", STACKED)
-def test_no_two_matrices_are_initialized_to_the_same_values(name):
-    matrices = [p for p in MODULES[name][0](0.0).parameters() if p.dim() > 1]
-    assert len({matrix[0, 0].item() for matrix in matrices}) == len(matrices)
 
 
 @EVERY_MODULE

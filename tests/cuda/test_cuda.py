@@ -4,8 +4,6 @@ Skipped without a GPU; to try the tests, ``COURSE_TEST_DEVICE=cpu`` runs what a 
 """
 
 import os
-import subprocess
-import sys
 from copy import deepcopy
 from dataclasses import replace
 
@@ -16,9 +14,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from course_lib.cli.training_commands import TASKS
-from course_lib.trainer.checkpoint import read_metadata
 from course_lib.trainer.loop import make_step, start
-from course_lib.trainer.run_folder import find_checkpoint
 from course_lib.transformer import Transformer, TransformerConfig
 
 DEVICE = os.environ.get("COURSE_TEST_DEVICE", "cuda")
@@ -91,17 +87,3 @@ def test_a_step_of_each_task_agrees_with_the_cpu_and_does_not_wait(name, bfloat1
     make_step(expected)
     far = 0.05 if bfloat16 else 1e-3
     assert_close(run.losses.cpu(), expected.losses, rtol=far, atol=0)
-
-
-@pytest.mark.skipif(ON_GPU and torch.cuda.device_count() < 2, reason="this test needs two GPUs")
-@pytest.mark.parametrize("shard", [[], ["--shard"]])
-def test_two_devices_train_like_one(shard, tmp_path):
-    losses = []
-    for number in (1, 2):
-        out = tmp_path / str(number)
-        words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={number}"]
-        words += ["-m", "course_lib.cli", "train", "--size", "smoke", "--device", DEVICE]
-        words += ["--set", "steps=20", "--set", "val_every=20", "--out", str(out), *shard]
-        subprocess.run([sys.executable, *words], check=True, timeout=300)
-        losses.append(read_metadata(find_checkpoint(out))["history"][-1]["val_loss"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

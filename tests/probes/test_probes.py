@@ -11,7 +11,6 @@ from mutants import BOS, PAD, VOCAB, ReversalConfig, build, loss_of_step, plante
 from styled_models import STYLES, Decoder
 from styled_models import VOCAB as STYLED_VOCAB
 from torch import nn
-from torch.nn import functional as F
 
 from course_lib import probes
 from course_lib.cli import main as cli
@@ -57,11 +56,8 @@ LIBRARY_SIZES = (
     | dict(first_k_dense_replace=1, shared_expert_intermediate_size=24)
     | dict(pad_token_id=PAD, bos_token_id=0, eos_token_id=1, decoder_start_token_id=PAD)
 )
-DECODERS = (
-    "gpt2 gptj gpt_neox llama mistral mixtral gemma gemma2 gemma3_text phi phi3 qwen2 qwen2_moe "
-    "qwen3 opt bloom stablelm olmo2 cohere granite deepseek_v3 gpt_oss glm nanochat mamba"
-)
-TRANSLATORS = "marian t5 bart mbart pegasus m2m_100"
+DECODERS = "gpt2 gptj llama gemma2 opt deepseek_v3 mamba"
+TRANSLATORS = "marian t5"
 
 
 def with_mask(model, src, tgt):
@@ -126,44 +122,6 @@ def test_a_mistake_that_resembles_a_correct_style_is_caught(name, options):
     assert not seen_by(name, Decoder(), vocab_size=STYLED_VOCAB, pad_id=None)
 
 
-@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
-def test_a_wrong_scale_is_caught_in_queries_that_are_scaled_before_the_product(kernel):
-    wrong, right = (published("opt", attn_implementation=kernel) for _ in range(2))
-    for layer in wrong.model.decoder.layers:
-        layer.self_attn.scaling = 32**-0.5  # by the width of the model, not of a head
-    assert seen_by("attention_scores", wrong, pad_id=None)
-    assert not seen_by("attention_scores", right, pad_id=None)
-
-
-def write_with_cache(fault: str):
-    """Return greedy decoding with a faulty cache."""
-    kept = transformers.DynamicCache()
-
-    def generate(model, ids):
-        cache, new = transformers.DynamicCache(), ids
-        if fault == "kept from the last call":
-            cache = kept
-        for _ in range(6):
-            positions = torch.arange(ids.size(1) - new.size(1), ids.size(1))[None]
-            positions += fault == "positions off by one" and new is not ids
-            output = model(new, past_key_values=cache, position_ids=positions)
-            new = output.logits[:, -1:].argmax(-1)
-            ids = torch.cat([ids, new], dim=1)
-            if fault == "rows exchanged":
-                cache.reorder_cache(torch.tensor([1, 2, 0]))
-        return ids
-
-    return generate
-
-
-@pytest.mark.parametrize(
-    "fault", ["", "kept from the last call", "positions off by one", "rows exchanged"]
-)
-def test_a_faulty_cache_is_caught_in_a_new_model(fault):
-    generate = write_with_cache(fault)
-    assert seen_by("free_running", published("gpt2"), pad_id=None, generate=generate) == bool(fault)
-
-
 KNOWN = [  # a probe, and a known mistake that it catches
     ("causality", "causal_mask", "causal_sees_next"),
     ("context", "causal_mask", "causal_transposed"),
@@ -173,17 +131,12 @@ KNOWN = [  # a probe, and a known mistake that it catches
     ("parameters_registered", "Encoder", "plain_list"),
     ("parts_used_once", "EncoderLayer", "one_norm"),
     ("attention_scores", "scaled_dot_product_attention", "scale_d_k"),
-    ("attention_scores", "scaled_dot_product_attention", "softmax_over_heads"),
     ("residual_paths", "EncoderLayer", "residual_missing"),
-    ("residual_paths", "EncoderLayer", "residual_of_input"),
-    ("residual_paths", "DecoderLayer", "residual_from_input"),
     ("dropout_rate", "EncoderLayer", "dropout_ignored"),
     ("final_norm", "Encoder", "last_norm_missing"),
     ("initial_loss", "Transformer", "initialize_missing"),
     ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
-    ("loss_per_token", "training_step", "eval_mode"),
     ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
-    ("loss_targets", "label_smoothed_cross_entropy", "divergence_in_place_of_the_loss"),
     ("free_running", "greedy_decode", "starts_with_padding"),
 ]
 
@@ -240,15 +193,6 @@ def test_every_probe_has_a_planted_fault_that_it_catches():
     """A probe without a row in ``KNOWN`` or ``CHANGES`` has never been seen to fail."""
     seen = {name for name, *_ in KNOWN} | set(CHANGES)
     assert seen == {run.__name__ for run in probes.PROBES}
-
-
-def test_targets_that_are_not_shifted_are_named():
-    def unshifted(model, src, tgt):
-        return F.cross_entropy(model(src, tgt[:, :-1]).transpose(1, 2), tgt[:, :-1])
-
-    probed = probes.prepare_model(translator(), vocab_size=VOCAB, pad_id=PAD, loss=unshifted)
-    result = probes.overfit_one_batch(probed)
-    assert not result.passed and "not shifted" in result.hint
 
 
 @pytest.mark.parametrize("make", [translator, Decoder])
