@@ -39,21 +39,20 @@ def published(name: str, **options) -> nn.Module:
     return getattr(transformers, f"AutoModelFor{kind}").from_config(config)
 
 
-HEADS = ("n_head", "n_heads", "num_heads", "num_attention_heads", "num_key_value_heads")
+HEADS = ("n_head", "num_heads", "num_attention_heads", "num_key_value_heads")
 SIDES = ("encoder", "decoder")
 LIBRARY_SIZES = (
     dict.fromkeys(("n_embd", "d_model", "hidden_size"), 32)
-    | dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers"), 2)
+    | dict.fromkeys(("n_layer", "num_layers", "num_hidden_layers"), 2)
     | dict.fromkeys((*HEADS, *(f"{side}_attention_heads" for side in SIDES)), 4)
     | dict.fromkeys(("d_kv", "head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"), 8)
-    | dict.fromkeys(("d_ff", "dff", "ffn_dim", "intermediate_size", "moe_intermediate_size"), 48)
+    | dict.fromkeys(("d_ff", "ffn_dim", "intermediate_size", "moe_intermediate_size"), 48)
     | dict.fromkeys((f"{side}_ffn_dim" for side in SIDES), 48)
     | dict.fromkeys((f"{side}_layers" for side in SIDES), 2)
-    | dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4)
     | dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 16)
-    | dict(vocab_size=VOCAB, max_position_embeddings=32, n_positions=32, max_seq_len=32)
+    | dict(vocab_size=VOCAB, max_position_embeddings=32, n_positions=32)
     | dict(rotary_dim=4, num_experts_per_tok=2, n_group=1, topk_group=1, word_embed_proj_dim=32)
-    | dict(first_k_dense_replace=1, shared_expert_intermediate_size=24)
+    | dict(n_routed_experts=4, first_k_dense_replace=1)
     | dict(pad_token_id=PAD, bos_token_id=0, eos_token_id=1, decoder_start_token_id=PAD)
 )
 DECODERS = "gpt2 gptj llama gemma2 opt deepseek_v3 mamba"
