@@ -15,35 +15,22 @@ LAYERS = """        self.linear1 = nn.Linear(d_model, d_ff, bias)
 """
 TEXTBOOK = {  # formulas that are not written for float16
     "LayerNorm": ("at_least_float32(x)", "x"),
-    "RMSNorm": ("at_least_float32(x)", "x"),
     "scaled_dot_product_attention": (
         "(query / math.sqrt(d_k)) @ key.mT",
         "query @ key.mT / math.sqrt(d_k)",
     ),
-    "mean_pool": ("at_least_float32(vectors)", "vectors"),
-    "label_smoothed_cross_entropy": ("at_least_float32(logits)", "logits"),
-    "apply_rope": ("angles.cos().to(x.dtype)", "angles.to(x.dtype).cos()"),
 }
 LACKING = (  # an exercise, what it lacks, and the edits that take it away
-    ("causal_mask", "", ("length", "length"), ("torch.ones(", "torch.ones(*[], ")),
     ("causal_mask", "", ("| None = None)", "| None = None, more=0)")),
     ("causal_mask", "the signature `causal_mask(length, device=None)`", ("length", "size")),
-    ("causal_mask", "", ("length < 1", "length < 0")),
     ("causal_mask", "the open extras (device)", (", device=device", "")),
     ("FeedForward", "", ("super()", "super(FeedForward, self)")),
-    ("FeedForward", "", ("dropout: float = 0.0", "dropout=0")),
     ("FeedForward", "the attribute `linear2`", ("self.linear2", "self.last")),
-    ("FeedForward", "the attribute `activation`", ("self.activation", "self.act")),
     ("FeedForward", f"the signature `{FEED_FORWARD}` and the open extras (defaults)",
      ("float = 0.0", "float = 0.1")),
-    ("FeedForward", f"the signature `{FEED_FORWARD}`", ("        bias: bool = True,\n", ""),
-     (", bias)", ")"), ("*,\n", "")),
     ("FeedForward", "the signature `forward(x)`", ("self, x: Tensor)", "self, y)"),
      ("check_width(", "x = y\n        check_width(")),
     ("FeedForward", WEIGHTS, (LAYERS, "".join(LAYERS.splitlines(True)[::-1]))),
-    ("FeedForward", WEIGHTS, (LAYERS, f"{LAYERS}        nn.init.zeros_(self.linear1.weight)\n")),
-    ("greedy_decode", "", ("tokens = choose", "tokens = (choose)")),
-    ("sample_tokens", "", ("k < 1 or ", "")),
     ("AttentionCache", "the attribute `spare`", ("spare", "room")),
     *((name, "", edit) for name, edit in TEXTBOOK.items()),  # its sums are right in float32
 )  # fmt: skip
