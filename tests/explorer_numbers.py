@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.beam_search import Beams, beam_search, length_penalty
-from course_lib.data import spell
-from course_lib.data.number_words import read_number
 from course_lib.decoding import greedy_decode
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import apply_rope, rope_angles
@@ -26,7 +24,6 @@ from course_lib.training import warmup_inverse_sqrt
 from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.beam_explorer import BeamExplorer
 from course_lib.viz.explorer_base import Explorer
-from course_lib.viz.heads_explorer import HeadsExplorer, number_words, read_through
 from course_lib.viz.mask_explorer import (
     D_MODEL,
     DECODER,
@@ -197,22 +194,6 @@ def schedule_numbers(explorer: ScheduleExplorer) -> dict[str, Any]:
     return curves | {
         "recorded": nearest["warmup_steps"],
         "reached": [losses[-1] for losses in nearest["losses"]],
-    }
-
-
-@numbers.register
-def heads_numbers(explorer: HeadsExplorer) -> dict[str, Any]:
-    """Compute the chosen head's weights, and whether the translation is right."""
-    words = number_words(explorer.text)
-    reading = read_through(explorer.translator, words, explorer.off)
-    maps = reading["maps"]
-    place, layer, head = explorer.chosen
-    right = spell(read_number(words), "de")
-    count = sum(weights.shape[:2].numel() for weights in maps.values())
-    return {
-        "weights": maps[place][layer, head].tolist(),
-        "on": count - len(explorer.off),
-        "right": reading["text"] == right,
     }
 
 

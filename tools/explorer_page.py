@@ -64,15 +64,14 @@ def open_explorer(
     *,
     theme: str = "light",
     width: int = 1280,
-    moves: bool = False,
     files: dict[str, Path] | None = None,
 ) -> Page:
     """Open an explorer alone on a page, as the site does, and wait until it is drawn.
 
-    Nothing moves, unless ``moves`` is true. ``files`` names more files, which the page can load.
+    Nothing moves. ``files`` names more files, which the page can load.
     """
     page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(reduced_motion="no-preference" if moves else "reduce")
+    page.emulate_media(reduced_motion="reduce")
     for name, path in (files or {}).items():
         page.route(f"**/{name}", functools.partial(fulfill, path))
     element = explorer_element(explorer.module, explorer.state())

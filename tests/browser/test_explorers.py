@@ -2,19 +2,16 @@
 
 import io
 import random
-import re
 from collections.abc import Callable
-from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from browser_driver import ROOT
 from explorer_numbers import numbers
 from explorer_page import EXPLORERS, open_explorer, take_still
 from PIL import Image
 from playwright.sync_api import Page
 
+from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.beam_explorer import WEATHER
 from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
@@ -23,7 +20,6 @@ from course_lib.viz.mask_explorer import CROSS, DECODER, ENCODER, PAD
 STATES = 50
 TOLERANCE = 1e-6
 WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
-HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 MAX_DIFFERENCE = 4.0  # mean over all pixels, of 255, because fonts differ between computers
 
 
@@ -53,11 +49,6 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "row": draw.randrange(6),
         "column": draw.randrange(6),
     },
-    "heads": lambda draw: {
-        "text": str(draw.randrange(10 ** draw.randint(1, 6))),
-        "chosen": draw.choice(HEADS),
-        "off": draw.sample(HEADS, draw.randrange(12)),
-    },
     "schedule": lambda draw: {
         "warmup_steps": int(10 ** draw.uniform(0, 4.5)),
         "d_model": 2 ** draw.randrange(12),
@@ -82,18 +73,8 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "pair": draw.randrange(64),
     },
 }
-COLORS = """async shares => {
-    const { shade, signed } = await import('/course_lib/viz/shapes.js');
-    const context = new OffscreenCanvas(1, 1).getContext('2d');
-    const paint = (color) => {
-        document.body.style.color = color;
-        context.fillStyle = getComputedStyle(document.body).color;
-        context.fillRect(0, 0, 1, 1);
-        return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    };
-    return [shares.map(s => paint(shade(s))), shares.map(s => paint(signed(2 * s - 1)))];
-}"""
 every_explorer = pytest.mark.parametrize("explorer", EXPLORERS, ids=lambda each: each.module)
+COMPUTED = [each for each in EXPLORERS if each is not HeadsExplorer]  # which has test_heads.py
 
 
 @pytest.fixture
@@ -113,12 +94,11 @@ def flat(value: object, like: object) -> list[float]:
     return [float(value)]
 
 
-@every_explorer
+@pytest.mark.parametrize("explorer", COMPUTED, ids=lambda each: each.module)
 def test_the_module_computes_the_numbers_of_the_package(page: Page, explorer: type[Explorer]):
     draw = random.Random(0)
     assert explorer.module in SAMPLERS, "add a function that draws random states to SAMPLERS"
-    count = 10 if explorer is HeadsExplorer else STATES  # test_heads.py compares more
-    samples = [SAMPLERS[explorer.module](draw) for _ in range(count)]
+    samples = [SAMPLERS[explorer.module](draw) for _ in range(STATES)]
     states = [explorer(**sample).state() for sample in samples]
     load = "async ([name, states]) => states.map((await import(name)).compute)"
     computed = page.evaluate(load, [f"/course_lib/viz/{explorer.module}.js", states])
@@ -163,8 +143,7 @@ def test_the_still_picture_is_up_to_date(page: Page, explorer: type[Explorer]):
     assert np.abs(one - other).mean() < MAX_DIFFERENCE, "run: python tools/explorer_page.py"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("theme", "width"), [("dark", 1280), ("light", 390)])
 @every_explorer
 def test_it_fits_on_a_screen_in_both_themes(tab, address, explorer, theme, width):
     page = open_explorer(tab, address, explorer(), theme=theme, width=width)
@@ -204,31 +183,6 @@ def test_the_frame_has_a_title_a_question_and_controls_above_pictures_side_by_si
         assert len(boxes) == 1 or boxes[0]["x"] < boxes[1]["x"]
 
 
-def test_explorers_use_the_color_maps_of_the_plots_and_of_the_drawings(tab, address):
-    page = open_explorer(tab, address, EXPLORERS[0]())
-    shares = [n / 16 for n in range(17)]
-    drawn = page.evaluate(COLORS, shares)
-    constants = (ROOT / "course_lib" / "viz" / "shapes.js").read_text(encoding="utf-8")
-    drawings = (ROOT / "figures" / "src" / "colors.py").read_text(encoding="utf-8")
-    for name, found in zip(("cividis", "RdBu_r"), drawn, strict=True):
-        right = plt.get_cmap(name)(shares)[:, :3]
-        np.testing.assert_allclose(np.array(found) / 255, right, atol=0.06)  # nine colors
-        colors = re.search(rf'{name.upper()} = "([\w ]+)"', constants)[1]
-        assert f'{name.upper()} = "{colors}"' in drawings
-
-
-@every_explorer
-def test_slider_keys_do_not_scroll_the_page(page: Page, explorer: type[Explorer]):
-    page.evaluate("document.body.style.padding = '2000px 0'")
-    for handle in page.locator(".explorer .handle").all():
-        handle.focus()
-        before = page.evaluate("scrollY")
-        for key in ("Home", "End", "PageUp", "PageDown", "Space", *["ArrowUp"] * 3, "ArrowLeft"):
-            page.keyboard.press(key)
-        page.wait_for_timeout(100)
-        assert page.evaluate("scrollY") == before
-
-
 def swipe(page: Page, x: float, y: float, step: tuple[int, int]) -> None:
     """Move a finger from a point in ten steps of (right, down) pixels, and then lift it."""
     fingers = page.context.new_cdp_session(page)
@@ -239,42 +193,33 @@ def swipe(page: Page, x: float, y: float, step: tuple[int, int]) -> None:
     fingers.detach()
 
 
-@every_explorer
-def test_a_finger_that_scrolls_the_page_does_not_click(page: Page, explorer: type[Explorer]):
+def test_a_finger_that_scrolls_the_page_does_not_click(tab, address):
+    page = open_explorer(tab, address, HeadsExplorer())
     page.evaluate("document.body.style.padding = '2000px 0'")
-    for handle in page.locator(".explorer .handle.scrolls").all():
-        handle.scroll_into_view_if_needed()
-        before = page.locator(".explorer").inner_html()
-        for step in [(0, -15), (6, 0)]:  # also sideways
-            box = handle.bounding_box()
-            swipe(page, box["x"] + 59, box["y"] + box["height"] / 2, step)  # 59: a head's switch
-            assert page.locator(".explorer").inner_html() == before
+    handle = page.locator(".explorer .handle.scrolls").last
+    handle.scroll_into_view_if_needed()
+    before = page.locator(".explorer").inner_html()
+    for step in [(0, -15), (6, 0)]:  # also sideways
+        box = handle.bounding_box()
+        swipe(page, box["x"] + 59, box["y"] + box["height"] / 2, step)  # 59: a head's switch
+        assert page.locator(".explorer").inner_html() == before
 
 
-@every_explorer
-def test_a_finger_drags_a_handle_without_scrolling_the_page(page: Page, explorer: type[Explorer]):
+def test_a_finger_drags_a_handle_without_scrolling_the_page(tab, address):
+    page = open_explorer(tab, address, AttentionExplorer())
     page.evaluate("document.body.style.padding = '2000px 0'")
-    for handle in page.locator(".explorer .handle.drags").all():
-        handle.scroll_into_view_if_needed()
-        before, scrolled = handle.get_attribute("aria-valuetext"), page.evaluate("scrollY")
-        box = handle.locator(":scope > *").last.bounding_box()
-        swipe(page, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, (6, 8))
-        page.wait_for_timeout(100)
-        assert page.evaluate("scrollY") == scrolled
-        assert handle.get_attribute("aria-valuetext") != before
+    handle = page.locator(".explorer .handle.drags")
+    handle.scroll_into_view_if_needed()
+    before, scrolled = handle.get_attribute("aria-valuetext"), page.evaluate("scrollY")
+    box = handle.locator(":scope > *").last.bounding_box()
+    swipe(page, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, (6, 8))
+    page.wait_for_timeout(100)
+    assert page.evaluate("scrollY") == scrolled
+    assert handle.get_attribute("aria-valuetext") != before
 
 
-@every_explorer
-def test_the_up_arrow_moves_a_handle_up(page: Page, explorer: type[Explorer]):
-    for handle in page.locator(".explorer .handle.drags").all():
-        dragged = handle.locator(":scope > *").last
-        before = dragged.bounding_box()["y"]
-        handle.press("ArrowUp")
-        assert dragged.bounding_box()["y"] < before
-
-
-@every_explorer
-def test_a_tap_sets_a_slider_but_a_scroll_does_not(page: Page, explorer: type[Explorer]):
+def test_a_tap_sets_a_slider_but_a_scroll_does_not(tab, address):
+    page = open_explorer(tab, address, AttentionExplorer())
     page.evaluate("document.body.style.padding = '2000px 0'")
     fingers = page.context.new_cdp_session(page)
     fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True})

@@ -28,23 +28,6 @@ TRANSLATE = """async ([file, samples]) => {
     const translator = new Translator(await (await fetch(file)).arrayBuffer());
     return samples.map(([number, off]) => translator.translate(number, off));
 }"""
-SEE_LETTERS = """() => {
-    const picture = document.querySelector('.explorer svg');
-    window.seen = [];
-    new MutationObserver(() => {
-        const count = picture.querySelectorAll('.mono').length;
-        if (picture.textContent.includes('tausend')) window.seen.push(count);
-    }).observe(picture, {childList: true, subtree: true});
-}"""
-SLOW_FETCH = """bytes => {
-    const half = new ReadableStream({ start: (c) => c.enqueue(new Uint8Array(bytes)) });
-    const headers = { 'Content-Length': 2 * bytes.length };
-    window.fetch = async () => new Response(half, { headers });
-}"""
-READ = """async (text) => {
-    const { readNumber } = await import("/course_lib/viz/translator.js");
-    try { return `${readNumber(text)}`; } catch (error) { return error.message; }
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +72,6 @@ def test_the_translators_in_javascript_and_python_agree(page: Page):
             difference = (found - theirs[name]).abs().max().item()
             differences[name] = max(differences[name], difference)
     assert max(differences.values()) < TOLERANCE
-
-
-def test_the_browser_reads_numbers_like_python(page: Page):
-    for text in ("345", " 0,345 ", "0", "999,999"):
-        assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
-    for text in ("", "1000000", "-3", "3 hundred", "forty-five"):
-        with pytest.raises(ValueError):
-            number_words(text)
-        assert "is not a number below" in page.evaluate(READ, text)
 
 
 def switch(page: Page, place: str, layer: int, head: int) -> None:
@@ -148,22 +122,8 @@ def test_the_record_is_the_fewest_heads_that_translate_a_number_correctly(page: 
     expect(record).to_contain_text("24")
 
 
-def test_keys_choose_a_head_and_switch_it(page: Page):
-    said = page.locator(".said")
-    grid(page).focus()
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("ArrowRight")
-    expect(said).to_contain_text("head 1, decoder self-attention, layer 1, which is on")
-    for key, now in (("Space", "off"), ("Space", "on"), ("Space", "off")):
-        page.keyboard.press(key)
-        expect(said).to_contain_text(f"head 1, decoder self-attention, layer 1, which is {now}")
-    for _ in range(8):
-        page.keyboard.press("ArrowUp")  # above the first row, nothing happens
-    expect(said).to_contain_text("head 1, encoder self-attention, layer 1, which is on")
-
-
-@pytest.mark.parametrize("number", [345, 12, 45_345])
-def test_a_button_breaks_every_translation_with_the_heads_that_python_chooses(page: Page, number):
+def test_a_button_breaks_a_translation_with_the_heads_that_python_chooses(page: Page):
+    number = 12
     page.get_by_role("textbox").fill(str(number))
     expect(page.locator(".said")).to_contain_text("which is right")
     page.get_by_role("button", name="Break it").click()
@@ -175,24 +135,6 @@ def test_a_button_breaks_every_translation_with_the_heads_that_python_chooses(pa
     page.get_by_role("button", name="Your turn: find the fewest").click()  # all on, at the switches
     expect(page.get_by_text("24 of 24 heads are on")).to_be_visible()
     assert page.evaluate("document.activeElement.ariaLabel").startswith("heads of layer 0")
-
-
-@pytest.mark.parametrize("moves", [True, False])
-def test_a_translation_appears_token_by_token_unless_motion_is_reduced(
-    tab, address, weights, moves
-):
-    files = {TRANSLATOR: weights}
-    page = open_explorer(tab, address, HeadsExplorer(), moves=moves, files=files)
-    expect(page.locator(".said")).to_contain_text("which is right")
-    page.wait_for_timeout(3000)
-    page.evaluate(SEE_LETTERS)
-    page.get_by_role("textbox").fill("7,078")
-    expect(page.locator(".said")).to_contain_text("“siebentausendachtundsiebzig”")
-    page.wait_for_timeout(1500)
-    written, right = page.evaluate("window.seen"), len("siebentausendachtundsiebzig")
-    assert written == sorted(written) and written[-1] == 2 * right
-    assert written[0] > right  # the first token is there at once, and so is its row of the map
-    assert (len(set(written)) > 3) == moves
 
 
 def test_a_missing_file_is_reported_the_maps_stay_and_a_button_tries_again(tab, address, weights):
@@ -226,35 +168,6 @@ def test_a_button_pressed_while_a_try_is_failing_starts_another(tab, address, we
     held[0].abort()
     expect(page.locator(".said")).to_contain_text("which is wrong")
     assert len(held) == 2  # the focus and the button share one
-
-
-def test_it_says_how_much_of_the_translator_has_arrived(tab, address, weights):
-    page = open_explorer(tab, address, HeadsExplorer())
-    page.evaluate(SLOW_FETCH, list(weights.read_bytes()[:1000]))
-    page.get_by_role("textbox").fill("7")
-    expect(page.locator(".said")).to_have_text("Loading the translator: 50% of 2 MB.")
-
-
-def test_the_title_of_a_map_does_not_meet_its_words_in_a_wide_font(page: Page):
-    page.get_by_role("textbox").fill("777,777")
-    expect(page.locator(".said")).to_contain_text("777,777 becomes")
-    wide = ".explorer svg text { font-family: monospace !important; letter-spacing: 1px; }"
-    page.add_style_tag(content=wide)
-    title, *words = page.locator(".explorer svg").nth(1).locator("text").all()
-    boxes = [each.bounding_box() for each in words]
-    assert len(boxes) > 10
-    end = title.bounding_box()["y"] + title.bounding_box()["height"]
-    assert end <= min(box["y"] for box in boxes)
-
-
-def test_maps_of_another_training_run_disappear_when_the_translator_loads(tab, address, weights):
-    explorer = HeadsExplorer()
-    explorer.reading = explorer.reading | {"text": "of another run"}
-    page = open_explorer(tab, address, explorer)
-    expect(page.locator(".said")).to_contain_text("of another run")
-    page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
-    grid(page).focus()
-    expect(page.locator(".said")).not_to_contain_text("of another run")
 
 
 def test_in_a_notebook_the_kernel_translates(course, lab: Lab):

@@ -81,34 +81,3 @@ def test_it_reports_leaks_and_empty_rows(page):
     assert "leaks" not in said(page) and frames.count() == 0
     page.get_by_label("source words").fill("[pad] [pad]")
     assert "our weights are 0 there, and those of nn.MultiheadAttention are nan" in said(page)
-
-
-def test_invalid_words_are_explained_and_the_last_valid_picture_stays(page):
-    good = rows(page)
-    page.get_by_label("target words").fill("a b c d e f g")
-    assert "The target has 7 words. Type 1 to 6 words" in said(page)
-    drag(page, (0, 3))
-    assert rows(page) == good
-    page.get_by_label("target words").fill(MaskExplorer().target)
-    assert rows(page) == good
-    page.get_by_label("target words").fill("drei donaudampfschiff")
-    assert "the vector of [unk] for “donau" in said(page) and "…”" in said(page)
-
-
-def test_a_button_shows_whether_it_is_on_and_does_not_change_anything_else(page):
-    pressed = page.locator(".explorer button[aria-pressed=true]")
-    page.get_by_role("button", name=CROSS).click()
-    for name in ("causal", "padding", "both", "nothing blocked"):
-        page.get_by_role("button", name=name).click()
-        expect(pressed).to_have_text([CROSS, name])
-    drag(page, (0, 0))
-    expect(pressed).to_have_text([CROSS])
-
-
-def test_a_finger_opens_a_cell_with_a_tap(page):
-    fingers, box = page.context.new_cdp_session(page), page.locator("svg").first.bounding_box()
-    points = [{"x": box["x"] + LEFT + CELL * 2.5, "y": box["y"] + TOP + CELL * 0.5}]
-    for kind, touched in (("touchStart", points), ("touchEnd", [])):
-        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
-    expect(page.locator(".explorer .said")).to_contain_text("“[bos]” may look at 2 of 6 keys")
-    assert rows(page)[0] == "✓·!···"

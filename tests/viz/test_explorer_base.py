@@ -5,9 +5,13 @@ import pkgutil
 import re
 from importlib import import_module
 
+import numpy as np
 import pytest
+from browser_driver import ROOT
 from explorer_page import EXPLORERS
 from figure_asserts import shown_image
+from matplotlib.colors import to_hex
+from matplotlib.pyplot import get_cmap
 from PIL import Image
 
 from course_lib import viz
@@ -25,6 +29,13 @@ def test_the_browser_tests_know_every_explorer():
     assert explorers == set(EXPLORERS), "rename the file to NAME_explorer.py"
     stills = {path.stem for path in FOLDER.glob("stills/*.png")}
     assert stills == {e.module for e in EXPLORERS}, "run: python tools/explorer_page.py"
+
+
+@pytest.mark.parametrize("name", ["cividis", "RdBu_r"])
+def test_explorers_and_drawings_use_the_color_maps_of_the_plots(name):
+    colors = " ".join(to_hex(color).strip("#") for color in get_cmap(name)(np.linspace(0, 1, 9)))
+    for path in (FOLDER / "shapes.js", ROOT / "figures" / "src" / "colors.py"):
+        assert f'{name.upper()} = "{colors}"' in path.read_text(encoding="utf-8")
 
 
 @every_explorer
