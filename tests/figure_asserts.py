@@ -38,10 +38,10 @@ def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
     return Image.open(io.BytesIO(base64.b64decode(data["image/png"]))), attributes
 
 
-def assert_in_no_box(part: Locator, dark: bool) -> None:
-    """Assert that a part of a page stands on the page's own ground, and that its ink is readable.
+def assert_in_no_box(part: Locator) -> None:
+    """Assert that a part of a dark page stands on its ground, and that its ink is readable.
 
-    The pixels on both sides of the part's edge have the color of a page in this theme.
+    The pixels on both sides of the part's edge have the color of a dark page.
     """
     part.scroll_into_view_if_needed()
     box = part.bounding_box()
@@ -52,6 +52,6 @@ def assert_in_no_box(part: Locator, dark: bool) -> None:
     edge = np.ones(light.shape, dtype=bool)
     edge[12:-12, 12:-12] = False
     ground = np.median(light[edge])
-    assert ground < 0.2 if dark else ground > 0.8
+    assert ground < 0.2
     assert (np.abs(light[edge] - ground) < 0.06).mean() > 0.7, "there is a box around it"
     assert np.abs(light - ground).max() > 0.3, "its ink has the color of the page"

@@ -37,7 +37,7 @@ PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</tit
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A handler that serves the repository, with the explorers' modules at the site's URLs."""
+    """A handler that serves a folder, with the explorers' modules at the site's URLs."""
 
     def translate_path(self, path: str) -> str:
         """Return the file of an explorer's module, given the module's address on the site."""
@@ -48,9 +48,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """Serve the repository on this computer, and yield the address."""
-    handler = functools.partial(Quiet, directory=str(ROOT))
+def served(folder: Path = ROOT) -> Iterator[str]:
+    """Serve a folder on this computer, and yield the address."""
+    handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -13,6 +13,6 @@ def test_a_report_and_a_plot_stand_in_no_box(lab):
         for part in (report, outputs.locator("img").first):
             part.scroll_into_view_if_needed()
             lab.page.wait_for_timeout(300)  # the notebook scrolls
-            assert_in_no_box(part, dark=True)
+            assert_in_no_box(part)
     finally:
         lab.page.evaluate(change, "JupyterLab Light")

@@ -10,8 +10,7 @@ import sysconfig
 import pytest
 
 from course_lib.cli import main as cli
-from course_lib.support.terminal import as_typed, environment_path, paint_signs, runnable
-from course_lib.support.user_folders import data_folder
+from course_lib.support.terminal import as_typed, environment_path, paint_signs
 
 
 @pytest.fixture
@@ -48,51 +47,31 @@ def test_a_printed_command_runs_with_and_without_an_activated_environment(enviro
     assert as_typed("learn", "my book") == "course learn 'my book'"
 
 
-def test_the_commands_in_a_sentence_are_rewritten_and_nothing_else(environment):
-    told = runnable("the course: `course train --to fr` or `pip install x`, not `courses x`")
-    course, pip = as_typed(), as_typed(program="pip")
-    assert told == f"the course: `{course} train --to fr` or `{pip} install x`, not `courses x`"
-    assert runnable(told) == told
-
-
 @pytest.mark.parametrize(
-    ("is_terminal", "environment", "platform", "colored"),
-    [
-        (True, {}, "linux", True),
-        (False, {}, "linux", False),
-        (True, {"NO_COLOR": "1"}, "linux", False),
-        (True, {"WT_SESSION": "x"}, "win32", True),
-    ],
+    ("is_terminal", "environment", "colored"),
+    [(True, {}, True), (True, {"NO_COLOR": "1"}, False), (False, {}, False)],
 )
-def test_colors_appear_only_on_terminals(is_terminal, environment, platform, colored, monkeypatch):
+def test_colors_appear_only_on_terminals(is_terminal, environment, colored, monkeypatch):
     stdout = io.StringIO()
     stdout.isatty = lambda: is_terminal
     monkeypatch.setattr(sys, "stdout", stdout)
-    monkeypatch.setattr(sys, "platform", platform)
-    for name in ("NO_COLOR", "WT_SESSION"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in ({"TERM": "xterm"} | environment).items():
         monkeypatch.setenv(name, value)
     assert paint_signs("✓ done") == ("\033[32m✓\033[0m done" if colored else "✓ done")
     assert paint_signs("◐ begun") == ("\033[33m◐\033[0m begun" if colored else "◐ begun")
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
-@pytest.mark.parametrize("text", ["✓ Correct", "é 😀 三百", "Größe"])
-def test_a_stream_gets_what_it_can_encode(monkeypatch, encoding, text):
+def test_a_stream_gets_what_it_can_encode(monkeypatch):
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
-    monkeypatch.setattr(cli, "run", lambda arguments, command: print(text, flush=True) or 0)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "latin-1"))
+    monkeypatch.setattr(cli, "run", lambda arguments, command: print("✓ Größe", flush=True) or 0)
     assert cli.main(["progress"]) == 0
-    assert written.getvalue().decode(encoding).strip() == text.encode(encoding, "replace").decode(
-        encoding
-    )
+    assert written.getvalue().decode("latin-1") == f"? Größe{os.linesep}"
 
 
-def test_a_user_without_a_home_folder_is_named(monkeypatch, capsys):
+def test_a_user_without_a_home_folder_is_named(capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["train", "--out", "~nouser/x"])
     assert caught.value.code == 2 and "'~nouser/x' names a user" in capsys.readouterr().err
-    monkeypatch.setenv("COURSE_DATA", "~nouser/x")
-    with pytest.raises(ValueError, match="COURSE_DATA=~nouser/x names a user"):
-        data_folder()
