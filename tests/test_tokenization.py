@@ -30,8 +30,7 @@ def library_text(size):
 
 TEXTS = {
     **{language: lambda language=language: number_words(language) for language in LANGUAGES},
-    "all four languages": lambda: number_words("en", *LANGUAGES),
-    "python": lambda: library_text(20_000),
+    "python": lambda: library_text(5_000),
     "captions": lambda: "\n".join(caption for pair in CAPTIONS for caption in pair),
     "repeated letters": lambda: "a aa aaa aaaa aaaaa aaab baaa\n" * 3,
 }

@@ -1,4 +1,4 @@
-"""A tiny training run of each task, a small play and a small library, for training tests."""
+"""A tiny training run of each task, and a small play, for training tests."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,21 +20,20 @@ WRITER = TextGeneratorConfig(
     batch_size=3, steps=11, warmup_steps=3, peak_rate=1e-2, last_rate=1e-3, val_every=4,
     val_windows=7,
 )  # fmt: skip
-TASKS = {  # words, when it is measured, an unreasonable rate, an impossible size
+TASKS = {  # words, when it is measured, an unreasonable rate
     "numbers": SimpleNamespace(
         task_class=Numbers, config=NUMBERS, words=[], measured=[4, 8], wild=dict(rate_scale=1e30),
-        impossible="num_heads=5", name="numbers-course-de-seed0", use=["translate", "one"],
+        name="numbers-course-de-seed0",
     ),
     "multi30k": SimpleNamespace(
         task_class=Multi30k, config=REAL, words=["--size", "smoke"], measured=[4, 8],
-        wild=dict(peak_rate=1e30), impossible="tokens=5", name="multi30k-smoke-de-en-seed0",
-        use=["translate", "ein"],
+        wild=dict(peak_rate=1e30), name="multi30k-smoke-de-en-seed0",
     ),
     "gpt": SimpleNamespace(
         task_class=LanguageModel, config=WRITER, words=["--text", "shakespeare", "--device", "cpu"],
         measured=[4, 8, 11], wild=dict(peak_rate=1e18, last_rate=1e18, weight_decay=0.0,
                                        clip_norm=1e18),
-        impossible="max_len=5000", name="gpt-cpu-shakespeare-seed0", use=["sample"],
+        name="gpt-cpu-shakespeare-seed0",
     ),
 }  # fmt: skip
 
@@ -54,13 +53,4 @@ def write_play(folder: Path) -> Path:
     lines = [f"{n} and {n * n % 97} went to sea,{' oh' * (n % 4)}\n" for n in range(120)]
     (folder / "tinyshakespeare").mkdir(parents=True)
     (folder / "tinyshakespeare" / "input.txt").write_text("".join(lines), encoding="utf-8")
-    return folder
-
-
-def write_library(folder: Path) -> Path:
-    """Write fifty short modules, about one in ten of which belongs to val."""
-    folder.mkdir()
-    for n in range(50):
-        source = f'"""Module {n}."""\n\n\ndef add_{n}(a, b):\n    return a + b * {n}\n'
-        (folder / f"module_{n}.py").write_text(source, encoding="utf-8")
     return folder

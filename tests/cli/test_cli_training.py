@@ -5,14 +5,14 @@ import re
 import shlex
 import signal
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from parity import assert_same
-from tiny_tasks import TASKS, WRITER, settings, write_library, write_play
+from tiny_tasks import TASKS, WRITER, settings, write_play
 
 from course_lib.beam_search import beam_search
 from course_lib.cli import main as cli
@@ -20,7 +20,6 @@ from course_lib.cli import training_commands
 from course_lib.data import (
     Tokenizer,
     draw_pairs,
-    read_library,
     read_shakespeare,
     side_by_side,
 )
@@ -28,13 +27,12 @@ from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
 from course_lib.records.results import read_entries
 from course_lib.tasks import language_model, multi30k
-from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
-from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, RealTranslator, read_pairs
+from course_lib.tasks.language_model import TextGenerator
+from course_lib.tasks.multi30k import TEST, RealConfig, RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator
 from course_lib.trainer import loop
-from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
-from course_lib.trainer.distributed import World
-from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline, locked
+from course_lib.trainer.checkpoint import read_metadata
+from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -56,12 +54,12 @@ def course(capsys, monkeypatch, tmp_path):
     return run
 
 
-@pytest.fixture(params=TASKS)
-def task(request, course, tmp_path):
+@pytest.fixture
+def task(course, tmp_path):
     """Return a task and a function that runs its commands."""
-    chosen = SimpleNamespace(**vars(TASKS[request.param]))
+    chosen = SimpleNamespace(**vars(TASKS["numbers"]))
     chosen.folder = tmp_path / "kept" / chosen.name
-    chosen.run = partial(course, request.param)
+    chosen.run = partial(course, "numbers")
     chosen.train = partial(chosen.run, "train", *settings(chosen.config))
     return chosen
 
@@ -127,7 +125,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     other = f"contains a training run with dropout={task.config.dropout}, not 0.5: use the same"
     assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), task.folder, other)
     wild = [word for setting in task.wild.items() for word in ("--set", "{}={}".format(*setting))]
-    assert task.train("--set", task.impossible, "--force")[0] == 2
+    assert task.train("--set", "num_heads=5", "--force")[0] == 2
     assert_one_sentence(task.train(*wild, "--force"), "lower learning rate")
     with monkeypatch.context() as broken:
         broken.setattr("course_lib.trainer.checkpoint.write_whole", fill_the_disk)
@@ -146,18 +144,6 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     assert names == {"last-0000001", linked.name, "training.lock"}
     assert read_metadata(linked)["step"] == task.measured[-1]
     assert task.train("--resume")[0] == 0
-
-
-def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatch):
-    def begin(*words, **options):
-        with locked(task.folder):
-            pass
-
-    # the folder is locked before it is read
-    monkeypatch.setattr(training_commands, "start", begin)
-    assert_one_sentence(task.train(), f"another process is training in {task.folder}")
-    assert not contents(task.folder)
-    assert_one_sentence(task.train("--out", "/proc/1"), "No such file")  # not writable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -182,7 +168,7 @@ def test_a_signal_stops_after_the_current_step_and_keeps_it(number, task, monkey
 def test_the_suggested_next_commands_find_the_run(task, tmp_path):
     for own in ([], ["--set", "seed=3"], ["--out", tmp_path / "a folder"]):
         (use, measure) = next_commands(task.train(*own)[1])
-        assert [use[0], measure[0]] == [task.use[0], "evaluate"]
+        assert [use[0], measure[0]] == ["translate", "evaluate"]
         for words in (use, measure):
             options = cli.parser(cli.task_of(words)).parse_args(words)
             found = find_checkpoint(training_commands._folder(options))
@@ -197,46 +183,6 @@ def test_a_terminal_gets_a_bar_with_losses_and_a_pipe_gets_lines(task, monkeypat
     _, out, _ = task.train("--force")
     assert "step 4" not in out
     assert re.search(r"train loss \d.*, val loss \d", sys.stderr.getvalue())
-
-
-def test_a_checkpoint_of_another_kind_is_explained(task):
-    other = RealConfig() if task.task_class is LanguageModel else TextGeneratorConfig()
-    for facts in ({}, {"config": 3}, {"config": asdict(other)}):
-        save_checkpoint(task.folder / "last-0000001", facts, {})
-        before = contents(task.folder)
-        for words in (["train", *settings(task.config), "--resume"], task.use, ["evaluate"]):
-            folder = task.folder / "last-0000001"
-            assert_one_sentence(task.run(*words), folder, "is not a checkpoint of")
-        assert contents(task.folder) == before
-
-
-def test_the_options_reach_the_training_run(tmp_path, monkeypatch):
-    asked = {}
-
-    def begin(task, config, checkpoint, **where):
-        asked.update(where, task=task, config=config, checkpoint=checkpoint)
-        model = SimpleNamespace(parameters=list)
-        pipeline = SimpleNamespace(config=config, model=model)
-        steps = SimpleNamespace(steps=1)
-        return SimpleNamespace(step=1, seconds={"wall": 0.0}, pipeline=pipeline, task=steps)
-
-    monkeypatch.setattr(training_commands, "start", begin)
-    learn = lambda run, out, **options: asked.update(options, out=out)  # noqa: E731
-    monkeypatch.setattr(training_commands, "train", learn)
-    monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: False)
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    words = "train --task multi30k --size short --direction en-de --seed 5 --device cuda"
-    words += " --threads 3 --minutes 7 --shard --set epochs=9 --set norm_first=False"
-    words += f" --out {tmp_path / 'own'} --data {tmp_path} --accumulate 4"
-    assert cli.main(words.split()) == 0
-    config = dict(direction="en-de", seed=5, epochs=9, norm_first=False)
-    config["bfloat16"] = True  # the default on a GPU
-    assert asked.pop("config") == RealConfig(**SIZES["short"] | config)
-    assert not asked.pop("stop")() and asked.pop("report")
-    expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
-    expected |= dict(task=Multi30k, checkpoint=None, world=World(), sharded=True, accumulate=4)
-    assert expected == asked
 
 
 def test_number_words_use_one_thread_and_each_language_has_its_own_folder(
@@ -254,60 +200,34 @@ def test_number_words_use_one_thread_and_each_language_has_its_own_folder(
         assert options.threads == threads
 
 
-def test_bfloat16_is_chosen_by_measurement_and_kept_on_resume(course, monkeypatch, tmp_path):
-    size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
-    monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
-    words = ["train", "--minutes", "0"]
-    monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: True)
-    assert course("multi30k", *words)[0] == 0
-    monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: False)
-    assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
-    out = tmp_path / "kept" / TASKS["multi30k"].name
-    assert read_metadata(find_checkpoint(out))["config"]["bfloat16"] is True
-
-
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [("numbers", "num_layers=60 d_model=384"), ("gpt", "d_model=3072"), ("gpt", "steps=1")],
-)
-def test_the_size_of_a_large_model_is_printed_before_it_is_built(course, monkeypatch, name, size):
+def test_the_size_of_a_large_model_is_printed_before_it_is_built(course, monkeypatch):
     def built(task, config, *others, **options):
         with torch.device("meta"):
             model = task.pipeline_class.model_class(config.of_model(60))
         raise ValueError(sum(parameter.numel() for parameter in model.parameters()))
 
     monkeypatch.setattr(training_commands, "start", built)
-    _, out, err = course(name, "train", *(word for one in size.split() for word in ("--set", one)))
+    _, out, err = course("gpt", "train", "--set", "d_model=3072")
+    (least,) = re.findall(r"at least ([\d,]+) parameters", out)
     actual = int(err.split()[-1])
-    said = [int(n.replace(",", "")) for n in re.findall(r"at least ([\d,]+) parameters", out)]
-    assert all(0.6 * actual < least <= actual for least in said)
-    assert bool(said) == (actual > 100_000_000)
+    assert 0.6 * actual < int(least.replace(",", "")) <= actual
 
 
 @pytest.mark.parametrize(
     ("name", "words", "reason"),
     [
-        ("gpt", ["train", "--set", "depth=3"], "'depth' is not one of seed, num_layers, "),
         ("gpt", ["train", "--set", "num_layer=3"], ". Did you mean `num_layers`?"),
         ("gpt", ["train", "--set", "steps=1.5"], "steps must be of type int"),
-        ("gpt", ["train", "--set", "bias=1"], "bias must be of type bool"),
         ("numbers", ["train", "--threads", "0"], "--threads must be from 1 to"),
-        ("multi30k", ["train", "--threads", "1000000000"], "got 1000000000"),
         ("gpt", ["train", "--device", "cuda"], "no CUDA device was found"),
-        ("gpt", ["train", "--set", f"d_model={10**40}"], "must be from 1 to 9,999,"),
         ("gpt", ["train", "--set", "num_layers=99999"], "must be from 1 to 1,000"),
         ("gpt", ["train", "--set", "d_model=999996"], "GB of memory"),
-        ("multi30k", ["train", "--set", "d_model=999996"], "GB of memory"),
-        ("numbers", ["train", "--size", "smoke", "--set", "batch_size=9999999"], "GB of memory"),
         ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be from 0"),
-        ("numbers", ["train", "--minutes", "nan"], "--minutes=nan must be from 0"),
         ("gpt", ["train", "--accumulate", "2000"], "--accumulate=2000 must be from 1 to 1,024"),
         ("numbers", ["translate", "one", "--to", "fr", "--out", "{}"], "with --to de, not fr"),
         ("numbers", ["translate", "-5"], "'-5' is not a whole number from 0 to 999,999"),
-        ("numbers", ["translate", "1,000,000"], "'1,000,000' is not a whole number"),
         ("numbers", ["translate", "zwei \udcff"], "surrogates not allowed"),
         ("multi30k", ["translate", "ein", "--alpha", "nan"], "alpha=nan"),
-        ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
     ],
 )
 def test_impossible_commands_are_explained(
@@ -324,16 +244,9 @@ def test_impossible_commands_are_explained(
 
 
 def test_missing_files_and_runs_are_explained(task, tmp_path):
-    for words in (task.use, ["evaluate"]):
+    for words in (["translate", "one"], ["evaluate"]):
         assert_one_sentence(task.run(*words, "--seed", "3"), "seed3:", "course train")
         assert_one_sentence(task.run(*words, "--out", tmp_path / "own"), f"in {tmp_path / 'own'}:")
-
-
-def test_an_epochs_weights_of_another_model_are_explained(trained, tmp_path):
-    run = trained("multi30k")
-    folder = tmp_path / "kept" / TASKS["multi30k"].name
-    save_checkpoint(folder / "epoch-0003", {}, {"weight": torch.ones(2)})
-    assert_one_sentence(run("translate", "ein", "--average", "2"), folder, "is not a checkpoint")
 
 
 # --- course translate
@@ -508,28 +421,6 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     course("gpt", "train", *settings(replace(WRITER, dropout=0.1)), *own)
     course("gpt", "evaluate", *own, "--record", file)
     assert [e["dropout"] for e in read_entries(file)] == [0.1, 0.3]
-
-
-def test_a_model_of_the_library_continues_a_definition(course, tmp_path, monkeypatch):
-    folder = write_library(tmp_path / "library")
-    monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
-    own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
-    changed = settings(replace(WRITER, steps=150, text="library"))
-    assert cli.main(["train", *changed, *own]) == 0
-    assert cli.main(["evaluate", *own, "--record", str(tmp_path / "record.json")]) == 0
-    (entry,) = read_entries(tmp_path / "record.json")
-    writer, _ = load_pipeline(TextGenerator, tmp_path / "own")
-    assert entry["sample"] == writer.generate("def ", 300)[0]
-    assert entry["sample"].startswith("def ")
-
-
-def test_another_alphabet_is_rejected_and_ctrl_c_has_no_traceback(trained, tmp_path, monkeypatch):
-    run = trained("gpt")
-    path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
-    path.write_text(path.read_text() + "!")
-    assert_one_sentence(run("evaluate"), "different characters")
-    monkeypatch.setattr(training_commands, "read_text", interrupt)
-    assert run("evaluate") == (130, "", "\ncourse evaluate: stopped\n")
 
 
 # --- real sentences
