@@ -16,10 +16,9 @@ from transformers import PreTrainedTokenizerFast
 from course_lib.cli import conversation, model_commands
 from course_lib.cli import main as cli
 from course_lib.cli.conversation import Conversation, continue_text, render, sampler
-from course_lib.interop.chat_template import ChatTemplate, read_chat_template
+from course_lib.interop.chat_template import read_chat_template
 from course_lib.interop.text_models import load_writer
 from course_lib.modern_decoder import ModernDecoder
-from course_lib.support.engines import Engine
 
 MODEL = "smollm2-135m-instruct"
 START, END = "<|im_start|>", "<|im_end|>"
@@ -170,36 +169,16 @@ def test_a_chat_says_once_that_a_model_has_no_end_token(
     assert err.count("end token") == (said is not None) and (said or "") in err
 
 
-@pytest.mark.parametrize("special", [True, False])
-def test_a_text_without_an_end_token_prints_a_notice(folder, tmp_path, capsys, special):
-    change_tokenizer(folder, tmp_path, special, END)
-    words = ["sample", "--weights", str(tmp_path), "--prompt", "Once", "--tokens", "5"]
-    assert cli.main(words) == 0
-    assert ("has no special tokens" in capsys.readouterr().err) == (not special)
-
-
-@pytest.mark.parametrize("command", ["chat", "sample"])
-def test_an_encoder_only_model_does_not_generate_text(tmp_path, capsys, command):
-    save_published("bert", tmp_path)
-    assert cli.main([command, "--weights", str(tmp_path)]) == 2
-    err = capsys.readouterr().err
-    assert "model_type='bert'" in err and "does not generate text" in err and "template" not in err
-
-
-def test_templates_are_filled_in_as_in_the_library(folder, published):
+def test_a_template_is_filled_in_as_in_the_library(folder, published):
     library = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     roles = ["system", "user", "assistant", "user"]
     messages = [{"role": role, "content": f" {role}\n{{{{x}}}} "} for role in roles]
-    for path in (folder, published(MODEL)):
-        template = read_chat_template(path)
-        for part in (messages, messages[1:]):
-            expected = library.apply_chat_template(
-                part, chat_template=template.source, tokenize=False, add_generation_prompt=True
-            )
-            assert render(template, part) == expected
-    for wrong in ("{{ raise_exception('no system') }}", "{% for %}", "{{ ().__class__.__mro__ }}"):
-        with pytest.raises(ValueError, match="the chat template cannot be used: "):
-            render(ChatTemplate(wrong, "", ""), messages)
+    template = read_chat_template(published(MODEL))
+    for part in (messages, messages[1:]):
+        expected = library.apply_chat_template(
+            part, chat_template=template.source, tokenize=False, add_generation_prompt=True
+        )
+        assert render(template, part) == expected
 
 
 def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
@@ -228,19 +207,6 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     assert out.endswith("x\n> fine\n> ")
 
 
-def test_a_chat_chooses_the_most_likely_tokens_unless_a_temperature_is_given(folder, capsys):
-    chat = ["chat", "--weights", str(folder), "--tokens", "12"]
-    answers = []
-    for options in ((), ("--temperature", "0"), ("--top-k", "1"), ("--temperature", "5")):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "stdin", io.StringIO("One\n"))
-            assert cli.main([*chat, *options]) == 0
-        answers.append(capsys.readouterr().out)
-    assert answers[0] == answers[1] == answers[2] != answers[3]
-    assert cli.main([*chat, "--temperature", "-1"]) == 2
-    assert "temperature=-1.0 must be positive" in capsys.readouterr().err
-
-
 def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys):
     save_published("llama", tmp_path)
     assert cli.main(["chat", "--weights", str(tmp_path)]) == 2
@@ -251,33 +217,3 @@ def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys
     out = capsys.readouterr().out
     greedy = Conversation(load_writer(folder, chats=True), sampler(top_k=1), tokens=2)
     assert out == "\n\n".join("".join(greedy.answer(text)) for text in ("One", "Two")) + "\n"
-
-
-def test_the_real_model_gives_the_same_answer_with_and_without_an_engine(published):
-    talk = Conversation(load_writer(published(MODEL), chats=True), sampler(top_k=1), tokens=16)
-    assert (
-        "".join(talk.answer("What is the capital of France?")) == "The capital of France is Paris."
-    )
-    assert "".join(talk.answer("And of Germany?")) == "The capital of Germany is Berlin."
-    with torch.no_grad():
-        logits = talk.model(torch.tensor([talk.ids]))[0]
-    assert isinstance(talk.engine, Engine) and talk.engine.length == len(talk.ids)
-    start = len(talk.ids) - 7  # "The capital of Germany is Berlin."
-    assert logits[0, start - 1 : -1].argmax(-1).tolist() == talk.ids[start:]
-    assert talk.tokenizer.id_to_token(int(logits[0, -1].argmax())) == END
-
-
-def test_answers_and_texts_end_at_an_end_token_that_is_not_special(
-    folder, tmp_path, monkeypatch, capsys
-):
-    other = shutil.copytree(folder, tmp_path / "other")
-    (ending,) = load_writer(folder)[1].encode("x").ids
-    (other / "generation_config.json").write_text(json.dumps({"eos_token_id": [ending, 256]}))
-    talk = Conversation(load_writer(other, chats=True), script(folder, "abxcd"))
-    assert "".join(talk.answer("Hi")) == "ab"
-    writer = load_writer(other)
-    assert "".join(continue_text(writer, "O", 9, script(folder, "abxcd"))) == "Oab"
-    monkeypatch.setattr(model_commands, "sampler", lambda **options: script(folder, "abxcd"))
-    monkeypatch.setattr(model_commands, "special_ids", lambda tokenizer: set())
-    assert cli.main(["sample", "--weights", str(other), "--prompt", "O", "--tokens", "9"]) == 0
-    assert capsys.readouterr() == ("Oab\n", "")

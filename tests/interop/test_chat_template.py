@@ -12,7 +12,7 @@ from course_lib.interop.chat_template import (
     read_chat_template,
     render,
 )
-from course_lib.interop.text_models import load_writer, reading
+from course_lib.interop.text_models import load_writer
 
 SAYS = "the chat template cannot be used: "
 ASKED = [{"role": "user", "content": "<é> & 'x'"}]
@@ -43,17 +43,8 @@ def test_templates_find_what_they_use_in_the_library(source, text):
     "source",
     [
         "{{ 'x' * 10**10 }}",
-        "{{ 'x' * 10**7 }}",
-        "{{ '%1000000000d' % 1 }}",
         "{{ '{:1000000000}'.format(1) }}",
-        "{{ 'x'.ljust(10**9) }}",
-        "{{ ('x' * 10**6).replace('x', 'y' * 10**6) }}",
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "{{ 10 ** (10 ** 10) }}",
-        "{{ 1 / 0 }}",
-        "{% include 'x' %}",
-        "{{ messages.x.y }}",
-        "{{ messages[0]['content'] + 1 }}",
     ],
 )
 def test_a_template_can_take_neither_all_memory_nor_all_time(monkeypatch, source):
@@ -105,17 +96,6 @@ def test_every_end_token_of_both_configurations_ends_a_text(tmp_path):
     assert read_chat_template(tmp_path, required=False).end_ids == set()
 
 
-ERRORS = (KeyError, IndexError, RecursionError, TypeError, AttributeError, ZeroDivisionError)
-
-
-@pytest.mark.parametrize("kind", [*ERRORS, OverflowError, NotImplementedError])
-def test_whatever_reading_raises_becomes_a_sentence(tmp_path, kind):
-    with pytest.raises(ValueError, match=f"{tmp_path}.*{kind.__name__}") as caught:
-        with reading(tmp_path):
-            raise kind("the first line\nthe second")
-    assert "\n" not in str(caught.value)
-
-
 def test_loaders_of_texts_and_chats_turn_every_error_into_a_sentence(tmp_path, monkeypatch):
     published("gpt2", tmp_path)
     monkeypatch.setattr(gpt2, "from_pretrained", lambda path: {}["h.0"])
@@ -126,10 +106,3 @@ def test_loaders_of_texts_and_chats_turn_every_error_into_a_sentence(tmp_path, m
     write(tmp_path, tokenizer_config={"chat_template": [{"name": ["default"]}]})
     with pytest.raises(ValueError, match="published model .TypeError"):
         load_writer(tmp_path, chats=True)
-
-
-def test_deep_json_is_named(tmp_path):
-    published("llama", tmp_path)
-    (tmp_path / "tokenizer_config.json").write_text('{"a": ' + "[" * 100_000)
-    with pytest.raises(ValueError, match="tokenizer_config.json cannot be read as JSON"):
-        read_chat_template(tmp_path)

