@@ -4,7 +4,7 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from hf_fixtures import MAX_LEN, PAD, VOCAB, edit_config, edit_weights
+from hf_fixtures import MAX_LEN, PAD, edit_config
 from hf_fixtures import published as save
 from parity import assert_equal, says
 from random_inputs import make_generator
@@ -42,41 +42,6 @@ def test_the_vectors_are_the_library_s_with_padding_and_segments(tmp_path, chang
             how = dict(attention_mask=real.long(), token_type_ids=segments)
             expected = theirs(ids, **how).last_hidden_state
             assert_equal(ours(ids, mask, segments)[real], expected[real])
-
-
-def test_name_prefixes_and_task_heads_are_ignored(tmp_path):
-    theirs = save("bert", tmp_path)
-    others = ("cls.predictions.bias", "classifier.weight", "qa_outputs.weight")
-    others += ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
-    head = dict.fromkeys(others, torch.zeros(VOCAB))
-
-    def rename(weights):
-        """Prefix every name with ``bert.``, and add heads and buffers."""
-        renamed = {f"bert.{name}": weights.pop(name) for name in list(weights)}
-        weights |= renamed | {name: value.clone() for name, value in head.items()}
-
-    edit_weights(tmp_path, rename)
-    model, tokenizer = bert.from_pretrained(tmp_path)
-    assert tokenizer is None and not model.training
-    assert_equal(model.double()(some_ids(5)), theirs(some_ids(5)).last_hidden_state)
-
-
-def test_files_with_the_names_of_2018_are_read(tmp_path):
-    theirs = save("bert", tmp_path)
-
-    def rename(weights):
-        """Call the gains gamma and the shifts beta, as in bert-base-uncased."""
-        for name in [name for name in weights if "LayerNorm" in name]:
-            older = name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")
-            weights[older] = weights.pop(name)
-
-    edit_weights(tmp_path, rename)
-    model, _ = bert.from_pretrained(tmp_path)
-    assert_equal(model.double()(some_ids(5)), theirs(some_ids(5)).last_hidden_state)
-    both = {"embeddings.LayerNorm.weight": torch.ones(18)}
-    edit_weights(tmp_path, lambda weights: weights.update(both))
-    with pytest.raises(ValueError, match="older and newer names"):
-        bert.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize(

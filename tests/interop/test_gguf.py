@@ -1,6 +1,5 @@
 """A GGUF file contains the same model, tokenizer and chat template as a published folder."""
 
-import os
 from dataclasses import replace
 
 import gguf
@@ -56,12 +55,12 @@ def convert(model, path, kind=TYPES.F32, tensors=None, **changes):
     return path
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
-def original(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
     """Load a small model from a folder."""
     folder = tmp_path_factory.mktemp("folder")
     rope = dict(rope_parameters=dict(rope_type="default", rope_theta=500.0))
-    published("llama", folder, **SIZES, **rope, tie_word_embeddings=request.param)
+    published("llama", folder, **SIZES, **rope, tie_word_embeddings=True)
     return llama.from_pretrained(folder)[0]
 
 
@@ -115,33 +114,15 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
             {"llama.rope.scaling.type": "yarn"},
             "small.gguf (fields named as in config.json) says type=",
         ),
-        ({"llama.attention.head_count": 7}, "d_model=96 cannot be split into num_heads=7"),
         ({"llama.embedding_length": None}, "has no field llama.embedding_length"),
-        ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
         ({"llama.rope.dimension_count": 8}, "llama.rope.dimension_count=8"),
-        ({"llama.attention.value_length": 8}, "llama.attention.value_length=8"),
-        ({"tokenizer.ggml.tokens": None}, "has no field tokenizer.ggml.tokens"),
-        ({"tokenizer.ggml.merges": None}, "has no field tokenizer.ggml.merges"),
         ({"tokenizer.ggml.merges": ["ab"]}, "tokenizer.ggml.merges=['ab']"),
-        ({"tokenizer.ggml.token_type": None}, "has no field tokenizer.ggml.token_type"),
         ({"tokenizer.ggml.token_type": [3, 1]}, "tokenizer.ggml.token_type=[3, 1]"),
-        (LLAMA3 | {"tokenizer.ggml.bos_token_id": None}, "tokenizer.ggml.bos_token_id"),
-        (LLAMA3 | {"tokenizer.ggml.bos_token_id": 11}, "tokenizer.ggml.bos_token_id=11"),
     ],
 )
 def test_an_unsupported_field_is_rejected_by_name(original, tmp_path, changes, words):
     path = convert(original, tmp_path / "small.gguf", **changes)
     with pytest.raises(ValueError, match=says(words)):
-        llama.from_pretrained(path)
-
-
-def test_a_tensor_that_the_library_cannot_read_is_named(original, tmp_path, monkeypatch):
-    def refuse(numbers, kind):
-        raise NotImplementedError("no such type")
-
-    path = convert(original, tmp_path / "small.gguf")
-    monkeypatch.setattr(gguf_file, "dequantize", refuse)
-    with pytest.raises(ValueError, match=says("small.gguf cannot be read: no such type")):
         llama.from_pretrained(path)
 
 
@@ -159,20 +140,9 @@ def test_another_architecture_and_a_damaged_file_are_rejected_by_name(original, 
             llama.from_pretrained(path)
 
 
-@pytest.mark.parametrize(
-    ("fields", "factors"),
-    [
-        ({"llama.rope.scaling.factor": 4.0}, (4.0,) * 8),
-        ({"llama.rope.scale_linear": 2.0}, (2.0,) * 8),
-        ({"llama.rope.scale_linear": 2.0, "llama.rope.scaling.factor": 4.0}, (4.0,) * 8),
-        ({"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4.0}, ()),
-        ({"llama.rope.dimension_count": 16}, ()),
-    ],
-)
-def test_a_scaling_without_a_type_is_linear(original, tmp_path, fields, factors):
-    path = convert(original, tmp_path / "SMALL.GGUF", **fields)
-    assert llama.from_pretrained(path)[0].config.rope_factors == factors
-    assert read_chat_template(path).source == TEMPLATE
+def test_a_scaling_without_a_type_is_linear(original, tmp_path):
+    path = convert(original, tmp_path / "SMALL.GGUF", **{"llama.rope.scaling.factor": 4.0})
+    assert llama.from_pretrained(path)[0].config.rope_factors == (4.0,) * 8
 
 
 def test_a_moved_tensor_is_noticed(original, tmp_path):
@@ -185,17 +155,6 @@ def test_a_moved_tensor_is_noticed(original, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is not where it belongs"):
         llama.from_pretrained(path)
-
-
-def test_a_file_that_keeps_its_time_is_read_again_after_a_change(original, tmp_path):
-    path = convert(original, tmp_path / "small.gguf")
-    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-    assert read_chat_template(path).source == TEMPLATE
-    other = tmp_path / "other"
-    other.write_bytes(path.read_bytes().replace(b"{{ bos_token }}{%", b"{{ eos_token }}{%"))
-    os.utime(other, ns=times)
-    other.replace(path)
-    assert read_chat_template(path).source.startswith("{{ eos_token }}")
 
 
 def test_another_end_token_counts_and_one_outside_the_vocabulary_is_named(original, tmp_path):

@@ -81,7 +81,7 @@ LLAMA3 = dict(factor=8.0, low_freq_factor=0.1, high_freq_factor=1.0)  # keeps 1 
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [
-        *(("llama", heads(*pair, **ROPE)) for pair in [(6, 2), (6, 6), (3, 1)]),
+        ("llama", heads(6, 2, **ROPE)),
         ("llama", heads(6, 2, head_dim=10, **ROPE)),
         ("llama", heads(6, 2, **rope(rope_type="linear", factor=3.0))),
         (
@@ -92,13 +92,11 @@ LLAMA3 = dict(factor=8.0, low_freq_factor=0.1, high_freq_factor=1.0)  # keeps 1 
         ("mistral", heads(6, 3, sliding_window=None, head_dim=2, **ROPE)),
         ("qwen2", heads(3, 1, **ROPE)),
         ("qwen3", heads(6, 2, head_dim=10, **ROPE)),
-        ("qwen3", heads(3, 3, head_dim=8, **ROPE)),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("tied", [True, False])
-def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, kind, sizes, tied):
-    theirs = in_float64(published(kind, tmp_path, **sizes, tie_word_embeddings=tied))
+def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, kind, sizes):
+    theirs = in_float64(published(kind, tmp_path, **sizes, tie_word_embeddings=kind == "llama"))
     ours, ids = read_double(tmp_path, theirs.model.rotary_emb.speeds), some_ids()
     expected = theirs(ids).logits
     assert_equal(ours(ids)[0], expected)
@@ -134,23 +132,6 @@ def test_a_missing_field_means_the_same_as_in_the_library(tmp_path, kind, sizes)
     )
     edit_config(tmp_path, **dict.fromkeys((*fields, "tie_word_embeddings"), ...))
     assert llama.from_pretrained(tmp_path)[0].config == expected
-
-
-@pytest.mark.parametrize("section", ["rope_scaling", "rope_parameters"])
-def test_older_files_store_the_rope_type_as_type(tmp_path, section):
-    published("llama", tmp_path)
-    expected = llama.from_pretrained(tmp_path)[0].angles / 3
-    edit_config(tmp_path, **{"rope_parameters": ..., section: dict(type="linear", factor=3.0)})
-    assert_equal(llama.from_pretrained(tmp_path)[0].angles, expected)
-
-
-def test_the_logits_are_close_to_the_unmodified_librarys(tmp_path):
-    theirs = published("llama", tmp_path, **ROPE, initializer_range=0.1)
-    ids = some_ids()
-    ours = llama.from_pretrained(tmp_path)[0]
-    torch.testing.assert_close(ours(ids)[0], theirs.float()(ids).logits, rtol=1e-5, atol=1e-5)
-    rest = (ours.double()(ids)[0] - theirs.double()(ids).logits).abs().max()
-    assert 1e-10 < rest < 1e-5, "the library's norms and angles stay in float32"
 
 
 def test_a_folder_with_a_tokenizer_continues_a_text(tmp_path, capsys):

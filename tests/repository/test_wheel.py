@@ -20,7 +20,6 @@ SOURCES = ("course_lib", "notebooks", *PROJECT)
 COMMANDS = (
     "course train --size smoke --steps 3 --to fr",
     "course lab chapters --copy-only",
-    "course workbook mine",
     "course learn mine --copy-only",
     "course grade mine",
 )
