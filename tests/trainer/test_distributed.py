@@ -101,6 +101,7 @@ def test_two_processes_train_like_one(alone):
     assert read_metadata(find_checkpoint(folder / "both"))["machine"].endswith(", 2 processes")
 
 
+@pytest.mark.parametrize("alone", ["gpt"], indirect=True)
 def test_a_sharded_run_continues_with_another_number_of_processes(alone):
     task, folder, steps = alone
     out = folder / "shared"

@@ -2,24 +2,19 @@
 
 import math
 import signal
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from operator import itemgetter
-from types import SimpleNamespace
 
 import pytest
 import torch
-from parity import Pretended, says
+from parity import says
 from tiny_tasks import REAL, settings
 
-from course_lib.cli import training_commands
-from course_lib.cli.main import main
 from course_lib.records.results import add_entry, read_entries
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.tasks.multi30k import Multi30k, RealConfig
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.trainer import hardware
-from course_lib.trainer.distributed import init_distributed
 from course_lib.trainer.hardware import check_memory
 from course_lib.trainer.loop import graceful_shutdown
 
@@ -71,34 +66,3 @@ def test_a_record_is_readable_and_contains_no_nan(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         add_entry(path, {"loss": math.nan}, itemgetter("loss"))
     assert len(read_entries(path)) == 2
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_several_processes_stop_after_two_signals_and_one_prints_a_message(
-    rank, monkeypatch, tmp_path, capsys
-):
-    def learn(*words, stop, **options):
-        for number in SIGNALS:  # like a terminal and like torchrun
-            signal.raise_signal(number)
-        assert stop()
-        return False
-
-    pipeline = SimpleNamespace(config=RealConfig())
-    run = SimpleNamespace(step=3, seconds={"wall": 0.0}, pipeline=pipeline)
-    world = nullcontext(Pretended(rank, 2))
-    monkeypatch.setenv("RANK", str(rank))
-    monkeypatch.setattr(training_commands, "_describe", lambda *words: None)
-    monkeypatch.setattr(training_commands, "init_distributed", lambda device: world)
-    monkeypatch.setattr(training_commands, "start", lambda *words, **options: run)
-    monkeypatch.setattr(training_commands, "train", learn)
-    assert main([*SMOKE, "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert ("\nstopped at step 3," in out) if rank == 0 else out == ""
-
-
-def test_several_processes_need_one_gpu_each(monkeypatch):
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
-    monkeypatch.setenv("LOCAL_RANK", "2")
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(ValueError, match="has only 2; start fewer"), init_distributed("cuda"):
-        pass
