@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from random_inputs import make_generator, normal
 from torch import Tensor, nn
 
 from course_lib.interop import grad_pairs
-from course_lib.trainer.distributed import World
 
 MISTAKE_DETECTION = Path(__file__).resolve().parents[1] / "figures" / "mistake_detection.md"
 EXACT = dict(rtol=0.0, atol=1e-10)  # float64
@@ -139,21 +137,3 @@ def recorded_kinds() -> dict[tuple[str, str], tuple[str, str]]:
             cells = line.strip("| ").split(" | ")
             kinds[exercise, cells[0].strip("`")] = (cells[-2], cells[-1])
     return kinds
-
-
-@dataclass(frozen=True)
-class Pretended(World):
-    """A stand-in for one of several processes.
-
-    Args:
-        others: The sum of every number over the other processes.
-    """
-
-    others: float = 0.0
-
-    def wait(self):
-        """Return immediately, because there are no other processes."""
-
-    def total(self, numbers):
-        """Add the numbers of the other processes."""
-        return numbers + self.others

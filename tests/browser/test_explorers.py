@@ -17,7 +17,7 @@ from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import CROSS, DECODER, ENCODER, PAD
 
-STATES = 50
+STATES = 15
 TOLERANCE = 1e-6
 WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
 MAX_DIFFERENCE = 4.0  # mean over all pixels, of 255, because fonts differ between computers

@@ -20,7 +20,7 @@ from course_lib.viz.heads_explorer import (
     read_through,
 )
 
-NUMBERS = 48
+NUMBERS = 24
 TOLERANCE = 1e-4  # both sides compute in float32, from the same rounded weights
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 TRANSLATE = """async ([file, samples]) => {

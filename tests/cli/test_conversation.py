@@ -151,7 +151,6 @@ def change_tokenizer(source, folder, special, eos_token):
     ("special", "eos_token", "out", "said"),
     [
         (False, None, f"yes{END}n", "so an answer ends only after 5 tokens (--tokens)"),
-        (False, "</s>", f"yes{END}n", "has no usable end token"),
         (True, None, "yes", "ends only at another special token or after 5 tokens (--tokens)"),
         (False, END, "yes", None),
     ],

@@ -26,7 +26,6 @@ FIELDS = {  # of the smallest tokenizer: the first two tokens are special
     "tokenizer.ggml.eos_token_id": 1,
     "tokenizer.chat_template": TEMPLATE,
 }
-LLAMA3 = {"tokenizer.ggml.pre": "llama-bpe"}
 # q4_1 and q8_0 need rows of 32 numbers
 SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=11, rms_norm_eps=2**-7)
 

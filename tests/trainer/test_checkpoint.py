@@ -106,7 +106,7 @@ def test_changed_bytes_are_detected(harm, kept):
         read_metadata(kept)
 
 
-def test_a_tensor_that_is_missing_or_has_another_shape_is_named(kept, tensors):
+def test_a_tensor_that_is_missing_or_has_another_shape_is_named(kept):
     for name, value in (("model.c", torch.zeros(2)), ("model.w", torch.zeros(3, 2))):
         with pytest.raises(ValueError, match=name) as caught:
             load_tensors(kept, {name: value})

@@ -1,8 +1,6 @@
 """For each task, the training loop stops, resumes to the last bit, measures and saves."""
 
 import math
-import multiprocessing
-import os
 import shutil
 from dataclasses import replace
 from itertools import count
@@ -10,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from parity import Pretended, says
+from parity import says
 from tiny_tasks import TASKS, without_clock, write_play
 
 from course_lib.data import draw_pairs
@@ -22,7 +20,6 @@ from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import find_checkpoint, read_checkpoint, save
 
 pytestmark = pytest.mark.usefixtures("no_network")
-FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +184,7 @@ def test_every_micro_batch_of_every_step_differs_in_data_and_dropout(run):
     run.task.micro_batch = lambda step, *which: asked.append(which) or share(step, *which)
     for run.step in (4, 5):
         for rank in (0, 1):
-            run.world, run.accumulate = Pretended(rank, 2), 3
+            run.world, run.accumulate = World(rank, 2), 3
             seeds += [torch.initial_seed() for _ in loop.micro_batch_losses(run)]
     assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
     run.world, run.accumulate, run.step = World(), 1, 4

@@ -1,4 +1,4 @@
-"""Settings, stopping, records and process groups work in the same way for all tasks."""
+"""Settings, stopping and records work in the same way for all tasks."""
 
 import math
 import signal
@@ -8,7 +8,6 @@ from operator import itemgetter
 import pytest
 import torch
 from parity import says
-from tiny_tasks import REAL, settings
 
 from course_lib.records.results import add_entry, read_entries
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
@@ -19,8 +18,6 @@ from course_lib.trainer.hardware import check_memory
 from course_lib.trainer.loop import graceful_shutdown
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
-SMOKE += settings(REAL)
 
 
 @pytest.mark.parametrize("config", [TranslatorConfig(), RealConfig(), TextGeneratorConfig()])
