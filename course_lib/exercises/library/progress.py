@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises.checking.contents import Item, chapters, items, module_of
-from course_lib.exercises.checking.report import (
-    CORRECT,
-    SIGNS,
-    UNTOUCHED,
-    WRONG,
-    Report,
-    card,
-    table,
-)
+from course_lib.exercises.checking.report import CORRECT, SIGNS, UNTOUCHED, WRONG, Report
 from course_lib.exercises.library.kept_file import KeptFile
 from course_lib.exercises.library.package import LIBRARY, find_library
 
@@ -31,24 +23,15 @@ class Progress:
     states: dict[Item, str]
 
     def __repr__(self) -> str:
-        """Show a line for each chapter."""
-        return self.listing(with_items=False)
+        """Show a line with a bar for each chapter."""
+        return self.bars()
 
-    def _repr_html_(self) -> str:
-        """Show a card with a row for each chapter."""
-        rows = [
-            (f"{_sign(states.values())} {heading}", _done_and_left(states))
-            for heading, states in self._chapters()
-        ]
-        return card(UNTOUCHED if self.next_item else CORRECT, self._summary, table(rows))
-
-    def listing(self, with_items: bool = True) -> str:
+    def listing(self) -> str:
         """Show a line for each chapter, followed by a line for each of its items."""
         lines = [self._summary, ""]
         for heading, states in self._chapters():
             lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
-            if with_items:
-                lines += [f"    {_sign([states[item]])} {item}" for item in states]
+            lines += [f"    {_sign([states[item]])} {item}" for item in states]
         return "\n".join(lines)
 
     def bars(self) -> str:
