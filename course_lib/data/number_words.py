@@ -18,6 +18,7 @@ LIMIT = 1_000_000  # all numbers that are drawn are below it
 SPLITS = ("train", "valid", "test")
 ALWAYS_TRAIN = 100  # smaller numbers are in the training split
 
+RULES = ["spellout-numbering"]  # CLDR also has rules for genders and other forms
 _engine = cache(RbnfEngine.for_language)  # loads the rules of a language once
 
 
@@ -48,7 +49,7 @@ def spell(number: int, language: str) -> str:
 @lru_cache(maxsize=2**16)  # a chapter and the task that it trains draw the same numbers
 def _words(number: int, language: str) -> str:
     """Apply CLDR's rules; this takes most of the time when we draw pairs."""
-    return _engine(language).format_number(number).text
+    return _engine(language).format_number(number, ruleset_names=RULES).text
 
 
 def split_of(number: int) -> str:
