@@ -9,15 +9,13 @@ import logging
 import shutil
 import warnings
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 from torch import distributed as dist
 
@@ -100,35 +98,15 @@ def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
 
     Raises ValueError if a tensor is missing or has a different shape.
     """
-    files = list(folder.glob(TENSORS))
-    if len(files) == 1 and not dist.is_initialized():
-        _load_whole(files[0], tensors)
-        return
     with _torch_checkpoints() as checkpoint:
         reader = checkpoint.HuggingFaceStorageReader(str(folder))
-        wanted = _stored_once(tensors, reader.read_metadata().state_dict_metadata)
+        stored = reader.read_metadata().state_dict_metadata
+        names: dict[int, str] = {}
+        for name, tensor in tensors.items():
+            if names.setdefault(id(tensor), name) not in stored:
+                names[id(tensor)] = name
+        wanted = {name: tensors[name] for name in names.values()}
         checkpoint.load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
-
-
-@torch.no_grad()
-def _load_whole(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Fill whole tensors from the only file of a checkpoint, without torch's slow import."""
-    stored = load_file(path)
-    for name, tensor in _stored_once(tensors, stored).items():
-        if name not in stored:
-            raise ValueError(f"{name} is missing")
-        if stored[name].shape != tensor.shape:
-            raise ValueError(f"{name} has the shape {tuple(stored[name].shape)}")
-        tensor.copy_(stored[name])
-
-
-def _stored_once(tensors: dict[str, Tensor], stored: Container[str]) -> dict[str, Tensor]:
-    """Keep one name for each tensor, if possible one that the checkpoint has stored."""
-    names: dict[int, str] = {}
-    for name, tensor in tensors.items():
-        if names.setdefault(id(tensor), name) not in stored:
-            names[id(tensor)] = name
-    return {name: tensors[name] for name in names.values()}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.benchmark import Timer
 
 from course_lib.trainer.options import TrainingConfig
 
@@ -101,8 +102,6 @@ def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None
 
 def bfloat16_pays() -> bool:
     """Measure, in a tenth of a second, whether this processor multiplies faster in bfloat16."""
-    from torch.utils.benchmark import Timer  # a slow import
-
     taken = {}
     for dtype in (torch.float32, torch.bfloat16):
         a, b = torch.ones(1024, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)
