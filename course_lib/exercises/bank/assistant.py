@@ -1,4 +1,4 @@
-"""Exercises for chapter 23: trials and known mistakes."""
+"""Exercises for chapter 23: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -362,6 +362,24 @@ MISTAKES = {
         **ignored(
             ("clip", ("clamp(1 - clip, 1 + clip)", "clamp(0.8, 1.2)")),
             ("kl_weight", ("kl_weight * kl", "0.04 * kl")),
+        ),
+    },
+}
+
+
+# right answers
+
+ANSWERS = {
+    "clipped_policy_loss": {
+        "by_rows: the real tokens of one answer are averaged at a time": (
+            (" * mask", ""),
+            (
+                PER_ANSWER,
+                "sum(x[m].sum() / max(1, m.sum()) for x, m in zip(objective, mask)) / len(mask)",
+            ),
+            ("old_log_probs", "old"),
+            ("ref_log_probs", "ref"),
+            ("log_probs", "new"),
         ),
     },
 }

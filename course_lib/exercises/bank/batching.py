@@ -119,8 +119,28 @@ MISTAKES = {
 
 # right answers
 
+SEARCHED = """from bisect import bisect_right
+    order = sorted(reversed(range(len(lengths))), key=lambda i: sorted(lengths[i])[::-1])
+
+    def positions(start, stop):
+        rows = [lengths[i] for i in order[start:stop]]
+        return (stop - start) * sum(map(max, zip(*rows, strict=True)))
+
+    if any(sum(pair) > tokens for pair in lengths):
+        raise ValueError("no batch has room for this pair")
+    cuts = [0]
+    while cuts[-1] < len(order):
+        start = cuts[-1]
+        stops = range(start + 1, len(order) + 1)
+        cuts.append(start + bisect_right(stops, tokens, key=lambda stop: positions(start, stop)))
+    return [order[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    batches = []
+"""
+
 ANSWERS = {
     "batch_by_tokens": {
+        "by_searching: the largest batch that fits is searched, and equal pairs are in reverse "
+        "order": ("batches = []\n", SEARCHED),
         "looking_again: the longest sides of a batch are computed again for every new pair": (
             ("sorted(lengths[i], reverse=True)", "(max(lengths[i]), min(lengths[i]))"),
             (

@@ -347,9 +347,18 @@ PATTERNS = {"one_draw_for_both": r"(\b\w+) < 0?\.15(?s:.*)\b\1 < 0?\.8"}
 # right answers
 
 CHOSEN = f"({DRAWN} < 0.15) & (ids != pad_id)"
+FEW = """order = drawn.masked_fill(ids == pad_id, 1.0).argsort(dim=1).argsort(dim=1)
+    count = (0.15 * (ids != pad_id).sum(dim=1, keepdim=True)).round()"""
 
 ANSWERS = {
     "mask_tokens": {
+        "one_draw: one random number for each token decides whether and how the token is hidden": (
+            (
+                f"chosen = {CHOSEN}",
+                f"drawn = {DRAWN}\n    chosen = (drawn < 0.15) & (ids != pad_id)",
+            ),
+            (FATE, "fate = drawn / 0.15"),
+        ),
         "coins: coins are tossed with probabilities 0.15, 0.8 and then 0.5, as in `transformers`": (
             (", generator: Generator | None = None", ""),
             (CHOSEN, "torch.bernoulli(0.15 * (ids != pad_id)).bool()"),
@@ -360,6 +369,10 @@ ANSWERS = {
             ),
             ("(fate < 0.8)", "masked"),
             ("(fate >= 0.9)", "~masked & torch.bernoulli(torch.full(ids.shape, 0.5)).bool()"),
+        ),
+        "exactly_15_percent: exactly 15% of each sentence are chosen, and divided into groups": (
+            (f"chosen = {CHOSEN}", f"drawn = {DRAWN}\n    {FEW}\n    chosen = order < count"),
+            (FATE, "fate = order / count"),
         ),
     },
 }

@@ -368,17 +368,36 @@ MISTAKES = {
 
 # right answers
 
+WALKED = """with hooked(model):
+        depths = [model.positions(model.embedding(ids))]
+        for layer in model.layers:
+            depths.append(layer(depths[-1]))
+    stream = torch.stack(depths)"""
 COPIED = f"""import copy
     model = copy.deepcopy(model).eval()
     with torch.no_grad():
         model.layers[layer].self_attn.w_o.weight.{SPLIT}[:, head] = 0
         {RUN}"""
+STEPPED = """with hooked(model):
+        x = model.positions(model.embedding(ids))
+        for number, block in enumerate(model.layers):
+            x = block(x)
+            if number == layer:
+                x[:, position] = source[:, position]
+        return model.output(model.norm(x))"""
 
 ANSWERS = {
+    "logit_lens": {"by_walking: the layers are called one by one": (STREAM, WALKED)},
     "ablate_head": {
         "in_a_copy: columns of `w_o` are set to zero in a copy of the model": (
             f"{HOOKS}\n        hooks.append({SILENCE})\n        {RUN}",
             COPIED,
+        ),
+    },
+    "patch_activations": {
+        "by_walking: the layers are called one by one, and one output is changed": (
+            f"{HOOKS}\n        hooks.append({PATCH})\n        {RUN}",
+            STEPPED,
         ),
     },
 }

@@ -356,6 +356,16 @@ COPIED = """q, k, v = self.project(x, angles)
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)"""
 
 ANSWERS = {
+    "apply_rope": {
+        "complex_numbers: complex numbers are multiplied, as in Llama's own code": (
+            (
+                f"rotated = {ROTATED}",
+                "turned = torch.complex(even, odd) * torch.complex(cosine, sine)",
+            ),
+            (STACKED, "torch.view_as_real(turned).flatten(-2)"),
+            ("angles", "freqs"),
+        ),
+    },
     "GroupedQueryAttention": {
         "groups_of_llama: the KV heads are copied, and the names are those of Llama's code": (
             (ATTEND, COPIED),

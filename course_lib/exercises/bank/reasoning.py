@@ -1,4 +1,4 @@
-"""Exercises for chapter 24: trials and known mistakes."""
+"""Exercises for chapter 24: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -314,6 +314,18 @@ MISTAKES = {
         "end_left_out: the end mark is left out of the answer": (
             "return answer",
             "return [token for token in answer if token != end]",
+        ),
+    },
+}
+
+
+# right answers
+
+ANSWERS = {
+    "run_with_tool": {
+        "without_engine: the model reads the whole text again for every token": (
+            "engine.step(torch.tensor([new]))",
+            "model(torch.tensor([prompt.tolist() + answer]))[0][:, -1]",
         ),
     },
 }
