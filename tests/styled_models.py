@@ -121,5 +121,6 @@ STYLES: dict[str, tuple[Callable[[], nn.Module], dict]] = {
     "output projections start at zero": (lambda: Decoder(initialize=zero_outputs), {}),
     "the scale of muP": (lambda: Decoder(scale=0.125), dict(attention_scale=0.125)),
     "a repeated layer": (lambda: Decoder(repeats=2), {}),
+    "a window of two tokens": (lambda: Decoder(window=2, initialize=lambda x: x.layers.pop(1)), {}),
     "nn.Transformer with padding": (Translator, dict(pad_id=PAD)),
 }

@@ -77,6 +77,12 @@ def test_it_is_one_minus_the_harmonic_mean_of_precision_and_recall(pairs):
         assert rate == 1.0
 
 
+def test_one_string_is_not_a_list_of_texts():
+    for measure, texts in ((exact_match, (["e"], "e")), (corpus_scores, ("ab", "ab"))):
+        with pytest.raises(ValueError, match="not one string"):
+            measure(*texts)
+
+
 def test_logits_of_nan_are_never_right():
     with pytest.raises(ValueError, match="nan"):
         token_accuracy(torch.full((1, 2, 3), math.nan), torch.zeros(1, 2).long(), 2)

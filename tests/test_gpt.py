@@ -23,11 +23,7 @@ from course_lib.gpt import (
     text_engine,
 )
 from course_lib.interop import load_from_torch
-from course_lib.modern_decoder import (
-    ModernConfig,
-    ModernDecoder,
-    ModernEngine,
-)
+from course_lib.modern_decoder import ModernConfig, ModernDecoder, ModernEngine
 from course_lib.support.engines import RecomputingEngine
 
 N, VOCAB = 2, 11
@@ -165,6 +161,15 @@ def test_the_engine_depends_on_the_class_the_prompt_and_the_switch():
     assert type(generation_engine(modern, prompt, 5)) is ModernEngine
     assert type(generation_engine(gpt, prompt, 5, use_cache=False)) is RecomputingEngine
     assert type(generation_engine(gpt, prompt, 3)) is RecomputingEngine  # exceeds the window
+
+
+def test_a_subclass_and_a_model_with_a_foreign_part_recompute():
+    models = [type("Sharper", (GPT,), {})(tiny_config()), tiny(), tiny()]
+    models[1].set_submodule("layers.0.self_attn", nn.Identity())
+    models[2].set_submodule("norm", type("Mine", (nn.LayerNorm,), {})(D_MODEL))
+    for model in models:
+        engine = generation_engine(model, torch.zeros(B, 3, dtype=torch.long), 5)
+        assert type(engine) is RecomputingEngine
 
 
 # --- sampling

@@ -93,3 +93,15 @@ def test_merging_keeps_the_logits_and_restores_the_old_modules(name):
     assert not any(isinstance(module, LoRALinear) for module in model.modules())
     merge_lora(model)  # there is nothing more to merge
     assert_equal(model(ids)[0], logits)
+
+
+def test_a_layer_that_shares_its_weight_is_neither_adapted_nor_merged():
+    model, ids, _ = build("GPT")
+    with pytest.raises(ValueError, match="output shares its weight"):
+        add_lora(model, ["w_o", "output"], rank=2, alpha=1.0)
+    add_lora(model, ["w_o"], rank=2, alpha=1.0)
+    model.layers[1].self_attn.w_o.linear.weight = model.layers[0].self_attn.w_o.linear.weight
+    logits = model(ids)[0]
+    with pytest.raises(ValueError, match="w_o shares its weight"):
+        merge_lora(model)
+    assert_equal(model(ids)[0], logits)

@@ -121,6 +121,22 @@ def test_a_mistake_that_resembles_a_correct_style_is_caught(name, options):
     assert not seen_by(name, Decoder(), vocab_size=STYLED_VOCAB, pad_id=None)
 
 
+@pytest.mark.parametrize("fault", ["", "kept", "shifted"])
+def test_a_faulty_cache_is_caught_in_a_new_model(fault):
+    kept = transformers.DynamicCache()
+
+    def generate(model, ids):
+        cache, seen = kept if fault == "kept" else transformers.DynamicCache(), 0
+        for _ in range(6):
+            places = torch.arange(seen, ids.size(1))[None] + (fault == "shifted" and seen > 0)
+            output = model(ids[:, seen:], past_key_values=cache, position_ids=places)
+            seen = ids.size(1)
+            ids = torch.cat([ids, output.logits[:, -1:].argmax(-1)], dim=1)
+        return ids
+
+    assert seen_by("free_running", published("gpt2"), pad_id=None, generate=generate) == bool(fault)
+
+
 KNOWN = [  # a probe, and a known mistake that it catches
     ("causality", "causal_mask", "causal_sees_next"),
     ("context", "causal_mask", "causal_transposed"),
