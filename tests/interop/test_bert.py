@@ -4,7 +4,7 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from hf_fixtures import MAX_LEN, PAD, edit_config
+from hf_fixtures import MAX_LEN, PAD, edit_config, edit_weights
 from hf_fixtures import published as save
 from parity import assert_equal, says
 from random_inputs import make_generator
@@ -42,6 +42,19 @@ def test_the_vectors_are_the_library_s_with_padding_and_segments(tmp_path, chang
             how = dict(attention_mask=real.long(), token_type_ids=segments)
             expected = theirs(ids, **how).last_hidden_state
             assert_equal(ours(ids, mask, segments)[real], expected[real])
+
+
+def test_a_prefix_and_the_names_of_2018_are_read(tmp_path):
+    theirs = save("bert", tmp_path)
+
+    def rename(weights):
+        for name in list(weights):
+            older = name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")
+            weights[f"bert.{older}"] = weights.pop(name)
+
+    edit_weights(tmp_path, rename)
+    ours = bert.from_pretrained(tmp_path)[0].double()
+    assert_equal(ours(some_ids(5)), theirs(some_ids(5)).last_hidden_state)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A GGUF file contains the same model, tokenizer and chat template as a published folder."""
 
+import shutil
 from dataclasses import replace
 
 import gguf
@@ -139,9 +140,17 @@ def test_another_architecture_and_a_damaged_file_are_rejected_by_name(original, 
             llama.from_pretrained(path)
 
 
-def test_a_scaling_without_a_type_is_linear(original, tmp_path):
-    path = convert(original, tmp_path / "SMALL.GGUF", **{"llama.rope.scaling.factor": 4.0})
-    assert llama.from_pretrained(path)[0].config.rope_factors == (4.0,) * 8
+@pytest.mark.parametrize(
+    ("fields", "factors"),
+    [
+        ({"llama.rope.scaling.factor": 4.0}, (4.0,) * 8),
+        ({"llama.rope.scale_linear": 2.0}, (2.0,) * 8),
+        ({"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4.0}, ()),
+    ],
+)
+def test_a_scaling_without_a_type_is_linear(original, tmp_path, fields, factors):
+    path = convert(original, tmp_path / "SMALL.GGUF", **fields)
+    assert llama.from_pretrained(path)[0].config.rope_factors == factors
 
 
 def test_a_moved_tensor_is_noticed(original, tmp_path):
@@ -154,6 +163,16 @@ def test_a_moved_tensor_is_noticed(original, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is not where it belongs"):
         llama.from_pretrained(path)
+
+
+def test_a_file_that_keeps_its_time_is_read_again_after_a_change(original, tmp_path):
+    path = convert(original, tmp_path / "small.gguf")
+    assert read_chat_template(path).source == TEMPLATE
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes().replace(b"{{ bos_token }}{%", b"{{ eos_token }}{%"))
+    shutil.copystat(path, other)
+    other.replace(path)
+    assert read_chat_template(path).source.startswith("{{ eos_token }}")
 
 
 def test_another_end_token_counts_and_one_outside_the_vocabulary_is_named(original, tmp_path):

@@ -134,6 +134,13 @@ def test_a_missing_field_means_the_same_as_in_the_library(tmp_path, kind, sizes)
     assert llama.from_pretrained(tmp_path)[0].config == expected
 
 
+def test_the_logits_are_close_to_the_unmodified_librarys(tmp_path):
+    theirs = published("llama", tmp_path, **ROPE, initializer_range=0.1)
+    ids = some_ids()
+    ours = llama.from_pretrained(tmp_path)[0]
+    torch.testing.assert_close(ours(ids)[0], theirs.float()(ids).logits, rtol=1e-5, atol=1e-5)
+
+
 def test_a_folder_with_a_tokenizer_continues_a_text(tmp_path, capsys):
     published("llama", tmp_path, max_position_embeddings=30)
     letters = tokenizers.Tokenizer(

@@ -256,6 +256,14 @@ def test_a_file_that_is_missing_or_damaged_is_named(copied, file, content, messa
         gpt2.from_pretrained(folder)
 
 
+def test_numbers_too_large_for_a_16_bit_model_are_named(copied):
+    model, _ = gpt2.from_pretrained(copied("gpt2"))
+    weights = gpt2.to_state_dict(model)
+    weights["transformer.wpe.weight"] += 1e5  # float16 ends at 65,504
+    with pytest.raises(ValueError, match=says("wpe.weight", "too large for torch.float16")):
+        gpt2.load_state_dict(model.half(), weights)
+
+
 # --- which files are read
 
 
@@ -280,6 +288,13 @@ def test_an_index_determines_the_file_from_which_a_weight_is_read(tmp_path):
 def test_an_index_without_a_map_is_named(tmp_path):
     write_shards(tmp_path, {})
     with pytest.raises(ValueError, match="does not say which file has which weight"):
+        read_weights(tmp_path)
+
+
+def test_several_files_are_never_merged_by_guessing(tmp_path):
+    for name in ("model.safetensors", "model-ema.safetensors"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=says("model-ema", "all of them except model.safetens")):
         read_weights(tmp_path)
 
 
