@@ -32,7 +32,8 @@ from course_lib.tasks.multi30k import TEST, RealConfig, RealTranslator, read_pai
 from course_lib.tasks.numbers import Translator
 from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import read_metadata
-from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline
+from course_lib.trainer.distributed import World
+from course_lib.trainer.run_folder import find_checkpoint, load_average, load_pipeline, locked
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -146,6 +147,12 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     assert task.train("--resume")[0] == 0
 
 
+def test_a_folder_in_which_another_process_trains_is_left_alone(task):
+    with locked(task.folder):
+        assert_one_sentence(task.train(), f"another process is training in {task.folder}")
+    assert not contents(task.folder)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_after_the_current_step_and_keeps_it(number, task, monkeypatch):
     make_step = loop.make_step
@@ -198,6 +205,19 @@ def test_number_words_use_one_thread_and_each_language_has_its_own_folder(
     for name, threads in {"numbers": 1, "multi30k": 7, "gpt": 7}.items():
         training_commands.prepare(options := cli.parser(name).parse_args(["train"]))
         assert options.threads == threads
+
+
+def test_bfloat16_is_measured_once_and_the_parts_of_a_batch_reach_the_run(tmp_path, monkeypatch):
+    kept = SimpleNamespace(metadata={"config": {"bfloat16": True}})
+    monkeypatch.setattr("course_lib.trainer.run_folder.read_checkpoint", lambda out: kept)
+    start = lambda task, config, *_, accumulate, **__: (config.bfloat16, accumulate)  # noqa: E731
+    monkeypatch.setattr(training_commands, "start", start)
+    words = "train --task multi30k --device cpu --accumulate 4".split()
+    for pays, more in ((True, []), (False, []), (False, ["--resume"])):
+        monkeypatch.setattr(training_commands, "bfloat16_pays", lambda pays=pays: pays)
+        options = cli.parser("multi30k").parse_args([*words, *more])
+        run = training_commands._begin(options, tmp_path, World())
+        assert run == (pays or bool(more), 4)
 
 
 def test_the_size_of_a_large_model_is_printed_before_it_is_built(course, monkeypatch):

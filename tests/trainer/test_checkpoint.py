@@ -76,6 +76,16 @@ def test_an_incomplete_checkpoint_from_a_full_disk_is_ignored(tmp_path, tensors,
     assert find_checkpoint(tmp_path).name == "last-0000001"
 
 
+def test_the_bytes_are_on_disk_before_the_metadata(tmp_path, tensors, monkeypatch):
+    happened = []
+    for name in ("fsync", "replace"):
+        really = getattr(os, name)
+        note = lambda *words, n=name, do=really: (happened.append(n), do(*words))  # noqa: E731
+        monkeypatch.setattr(os, name, note)
+    save_checkpoint(tmp_path / "kept", {}, tensors)
+    assert happened == ["fsync", "fsync", "replace"]  # tensors, metadata, name
+
+
 def test_the_newest_complete_checkpoint_is_found(tmp_path):
     for step in (10, 9, 200):
         save_checkpoint(tmp_path / f"last-{step:07d}", {}, {})
@@ -104,6 +114,14 @@ def test_changed_bytes_are_detected(harm, kept):
         path.write_bytes(content if harm == "flipped" else content[:-9])
     with pytest.raises(ValueError, match=says(kept, "has been changed", "train again")):
         read_metadata(kept)
+
+
+@pytest.mark.parametrize("text", ['{"format": "cour', "[]", '{"format": "pieces 1"}', 10**5 * "["])
+def test_truncated_or_foreign_metadata_is_explained_in_a_sentence(text, tmp_path):
+    (tmp_path / METADATA).write_text(text)
+    with pytest.raises(ValueError, match=r"is cut off|is missing") as caught:
+        read_metadata(tmp_path)
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_tensor_that_is_missing_or_has_another_shape_is_named(kept):
