@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from test_architecture import FILES, imports
 
@@ -38,6 +39,12 @@ def test_the_installed_versions_are_the_pinned_ones():
     versions = {name: found.version.partition("+")[0] for name, found in INSTALLED.items()}
     assert versions == {name: PINS[name] for name in INSTALLED}
     assert len(INSTALLED) > 100
+
+
+def test_every_pin_runs_on_the_oldest_supported_python():
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    needs = {name: found.metadata["Requires-Python"] or "" for name, found in INSTALLED.items()}
+    assert not {name: need for name, need in needs.items() if oldest not in SpecifierSet(need)}
 
 
 def test_every_requirement_is_pinned_to_a_version_in_its_range():

@@ -91,6 +91,13 @@ def test_all_parts_run_even_after_failures(monkeypatch, capsys):
     assert "11 passed, 3 failed, 1 skipped" in printed
 
 
+def test_a_runner_that_fails_without_a_failed_test_is_red(tmp_path):
+    report = tmp_path / "part.xml"
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
+    assert run_tests.counted(report, code=0) == (7, 0, 2)
+    assert run_tests.counted(report, code=3) == (7, 1, 2)
+
+
 def test_a_module_selects_its_tests_doctests_exercises_and_chapter():
     parts, beside = quick_tests.select(["course_lib/masks.py"])
     tests = ["course_lib/masks.py", quick_tests.ALWAYS, "tests/test_masks.py"]

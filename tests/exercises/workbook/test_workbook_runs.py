@@ -19,7 +19,9 @@ from workbook_solver import (
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.checking.exercise import right_ways
 from course_lib.exercises.checking.mistake import PRELUDE
+from course_lib.exercises.checking.report import CORRECT
 from course_lib.exercises.library.package import LIBRARY, cells_in, module_text
+from course_lib.exercises.library.separate_process import examine_apart
 from course_lib.exercises.questions.question import questions
 from course_lib.exercises.workbook.notebook_builder import (
     SIDE_TRIPS,
@@ -142,6 +144,14 @@ def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(fil
         assert "my_lib.transformer" in shown[-1] and "dreihundertfünfundvierzig" in shown[-1]
         (parts,) = [text for text in shown if text.startswith("your parts in")]
         assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # not yet written
+
+
+def test_another_process_grades_a_solved_library_as_correct(workbook):
+    asked = {module: list(answers) for module, answers in ANSWERS.items()}
+    texts = {module: module_text(module, answers) for module, answers in ANSWERS.items()}
+    marks = examine_apart(workbook / LIBRARY, asked, 120, texts)
+    assert set(marks) == set(exercises())
+    assert {name: mark for name, mark in marks.items() if mark.state != CORRECT} == {}
 
 
 @pytest.mark.parametrize("file", KINDS)
