@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -91,14 +90,6 @@ def assert_same(one, other):
             assert_same(mine, theirs)
     else:
         assert one == other
-
-
-def silenced(module: nn.Module, *names: str) -> nn.Module:
-    """Return a copy of a module in which some linear layers output only their bias."""
-    copy = deepcopy(module)
-    for name in names:
-        copy.get_submodule(name).weight.data.zero_()
-    return copy
 
 
 def overheard(module: nn.Module, names: Iterable[str], run: Callable[[], object]) -> dict:

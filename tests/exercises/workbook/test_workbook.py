@@ -523,7 +523,9 @@ def test_a_workbook_without_solutions_contains_no_answer(tmp_path):
 def test_the_readme_and_the_instructions_for_assistants_are_true(made, monkeypatch, capsys):
     readme, agents = ((made / name).read_text("utf-8") for name in ("README.md", "AGENTS.md"))
     assert "{" not in readme + agents and "solution" in readme
-    for words in re.findall(r"`course (\w+.*?)`", readme + agents):
+    commands = re.findall(r"`course (\w+.*?)`", readme + agents)
+    assert {words.split()[0] for words in commands} == {"check", "learn", "progress", "workbook"}
+    for words in commands:
         assert cli.parser().parse_args(shlex.split(words))
     links = re.findall(r"\]\((.+?)\)", readme)
     assert links[0] == "00_start_here.ipynb" and all((made / link).is_file() for link in links)
