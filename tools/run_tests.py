@@ -20,19 +20,19 @@ NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300", "-o", "pythonpath="]
 TRAINING, ALONE = "notebooks/11_training.ipynb", "notebooks/21_modern_models.ipynb"
 CHAPTERS = [path.relative_to(ROOT).as_posix() for path in pages()]
-TWO = ["-n", "2", "--dist", "loadscope"]  # tests/conftest.py says which tests stay together
+TWO = ["-n", "2", "--no-loadscope-reorder"]  # or a long file may be the last to begin
 PARTS = {  # chapter 11 is first, because it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
         *NO_NBVAL,
-        *TWO,
+        *(*TWO, "--dist", "loadscope"),  # tests/conftest.py says which tests stay together
         *("--doctest-modules", "--ignore=tests/browser"),
         *("tests", "course_lib"),
     ],
     "chapters": [
         *PYTEST,
         *NBVAL,
-        *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+        *(*TWO, "--dist", "loadfile"),
         # the long ones first, or one of them would run alone at the end
         *(chapter for chapter in reversed(CHAPTERS) if chapter not in (TRAINING, ALONE)),
     ],
