@@ -59,7 +59,7 @@ const PEAK = {
 };
 
 const SPAN = { across: [0, STEPS], up: [0, 7] };
-const LOSSES = panel(46, 30, 216, 340, { ...SPAN, title: "Losses of recorded runs, by warm-up" });
+const LOSSES = panel(46, 30, 216, 340, { ...SPAN, title: "Recorded losses, by warm-up" });
 
 /** Draw the losses of all runs, with their warm-ups at the ends. */
 function drawLosses({ runs }, { recorded }) {
