@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from explorer_numbers import numbers
-from explorer_page import EXPLORERS, open_explorer, take_still
+from explorer_page import EXPLORERS, STILL, open_explorer, take_still
 from PIL import Image
 from playwright.sync_api import Page
 
@@ -18,6 +18,10 @@ from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import CROSS, DECODER, ENCODER, PAD
 
 STATES = 15
+CUT_OFF = """() => [...document.querySelectorAll(".explorer text")].filter(text => {
+    const [part, frame] = [text, text.closest(".frame")].map(one => one.getBoundingClientRect());
+    return part.width && (part.left < frame.left - 1 || part.right > frame.right + 1);
+}).map(text => text.textContent)"""
 TOLERANCE = 1e-6
 WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
 MAX_DIFFERENCE = 4.0  # mean over all pixels, of 255, because fonts differ between computers
@@ -152,6 +156,13 @@ def test_it_fits_on_a_screen_in_both_themes(tab, address, explorer, theme, width
     assert width < 1280 or high <= 700  # above the fold at 1280 × 800, below JupyterLab's bars
     dark = np.asarray(Image.open(io.BytesIO(page.locator(".explorer").screenshot())).convert("L"))
     assert (np.median(dark) < 100) == (theme == "dark")
+
+
+@every_explorer
+def test_no_text_is_cut_off_in_the_still(tab, address, explorer):
+    page = open_explorer(tab, address, explorer())
+    page.add_style_tag(content=STILL)
+    assert page.evaluate(CUT_OFF) == []
 
 
 @every_explorer
