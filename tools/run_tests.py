@@ -18,7 +18,9 @@ Parts = dict[str, list[str]]  # the name of a part, and its arguments for python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300", "-o", "pythonpath="]
-TRAINING, ALONE = "notebooks/11_training.ipynb", "notebooks/21_modern_models.ipynb"
+TRAINING = "notebooks/11_training.ipynb"
+BESIDE_TRAINING = "notebooks/21_modern_models.ipynb"  # long, and loads nothing that 11 trains
+FIRST = (TRAINING, BESIDE_TRAINING)
 CHAPTERS = [path.relative_to(ROOT).as_posix() for path in pages()]
 TWO = ["-n", "2", "--no-loadscope-reorder"]  # or a long file may be the last to begin
 PARTS = {  # chapter 11 is first, because it trains the translator that tests and chapters load
@@ -34,14 +36,14 @@ PARTS = {  # chapter 11 is first, because it trains the translator that tests an
         *NBVAL,
         *(*TWO, "--dist", "loadfile"),
         # the long ones first, or one of them would run alone at the end
-        *(chapter for chapter in reversed(CHAPTERS) if chapter not in (TRAINING, ALONE)),
+        *(chapter for chapter in reversed(CHAPTERS) if chapter not in FIRST),
     ],
 }
 SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
 STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
 BESIDE = [  # only the first group loads what chapter 11 trains
     {**SITE, "browser": [*NO_NBVAL, "tests/browser"]},
-    {**STYLE, "types": ["-m", "mypy"], "chapter 21": [*PYTEST, *NBVAL, ALONE]},
+    {**STYLE, "types": ["-m", "mypy"], "chapter 21": [*PYTEST, *NBVAL, BESIDE_TRAINING]},
 ]
 Counts = tuple[int, int, int]  # how many tests passed, failed and were skipped
 Result = tuple[Counts, float, str]  # the counts of a part, its seconds, and what it printed

@@ -118,7 +118,8 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
 
 
 def test_a_malformed_address_raises_no_error(page):
-    page.goto("index.html?q=%FF")
+    for name in ("index.html", "search.html"):
+        page.goto(f"{name}?q=%FF")
     page.wait_for_load_state("networkidle")
 
 
