@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from explorer_numbers import numbers
-from explorer_page import EXPLORERS, STILL, open_explorer, take_still
+from explorer_page import EXPLORERS, open_explorer, take_still
 from PIL import Image
 from playwright.sync_api import Page
 
@@ -140,11 +140,12 @@ def test_every_control_has_a_name_and_changes_the_picture_by_keyboard(page: Page
 
 
 @every_explorer
-def test_the_still_picture_is_up_to_date(page: Page, explorer: type[Explorer]):
+def test_the_still_picture_is_up_to_date_and_cuts_off_no_text(page: Page, explorer: type[Explorer]):
     kept = Image.open(FOLDER / "stills" / f"{explorer.module}.png")
     images = [image.convert("L").resize((64, 64)) for image in (take_still(page), kept)]
     one, other = (np.asarray(image, dtype=float) for image in images)
     assert np.abs(one - other).mean() < MAX_DIFFERENCE, "run: python tools/explorer_page.py"
+    assert page.evaluate(CUT_OFF) == []
 
 
 @pytest.mark.parametrize(("theme", "width"), [("dark", 1280), ("light", 390)])
@@ -156,13 +157,6 @@ def test_it_fits_on_a_screen_in_both_themes(tab, address, explorer, theme, width
     assert width < 1280 or high <= 700  # above the fold at 1280 × 800, below JupyterLab's bars
     dark = np.asarray(Image.open(io.BytesIO(page.locator(".explorer").screenshot())).convert("L"))
     assert (np.median(dark) < 100) == (theme == "dark")
-
-
-@every_explorer
-def test_no_text_is_cut_off_in_the_still(tab, address, explorer):
-    page = open_explorer(tab, address, explorer())
-    page.add_style_tag(content=STILL)
-    assert page.evaluate(CUT_OFF) == []
 
 
 @every_explorer
